@@ -1,0 +1,236 @@
+package redistest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// Ports are drawn below the usual ephemeral range (from 32768), so that no
+	// outgoing connection takes a port while its server is down, and low enough
+	// for port+busOffset to stay below it too.
+	firstPort, lastPort = 10240, 22000
+	// busOffset is where a Cluster node listens for other nodes.
+	busOffset = 10000
+
+	startLimit = 20 * time.Second
+	stopLimit  = 15 * time.Second
+)
+
+var errPortTaken = errors.New("redistest: port is taken")
+
+// process is one redis-server: its fixed port, directory and arguments, and the
+// operating system process that currently runs it, if any.
+type process struct {
+	binary string
+	args   []string
+	port   int
+	dir    string
+
+	mu     sync.Mutex
+	os     *os.Process
+	exited chan struct{} // closed once os is gone
+	frozen bool
+}
+
+// launch starts a server on a free port.
+func launch(binary string, cluster bool, args ...string) (*process, error) {
+	root, err := reaperRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(root, "server-")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{binary: binary, args: args, dir: dir}
+	for range 50 {
+		p.port = freePort(cluster)
+		if err = p.start(); !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, nil
+}
+
+// freePort draws a port nobody listens on right now. Another process may take
+// it before the server does; start reports that as errPortTaken.
+func freePort(bus bool) int {
+	for {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if free(port) && (!bus || free(port+busOffset)) {
+			return port
+		}
+	}
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// start runs the server on p.port and returns once it accepts connections.
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.os != nil {
+		return errors.New("redistest: server is running")
+	}
+	logName := filepath.Join(p.dir, "log")
+	log, err := os.Create(logName)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if !slices.Contains(p.args, "--save") && !slices.Contains(p.args, "--appendonly") {
+		// A replica leaves the snapshot it was sent, and would load it again.
+		if err := os.RemoveAll(filepath.Join(p.dir, "dump.rdb")); err != nil {
+			return err
+		}
+	}
+
+	args := []string{
+		"--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", p.dir,
+		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0",
+	}
+	args = append(args, p.args...)
+	args = append(args, "--daemonize", "no", "--loglevel", "notice", "--logfile", "")
+	cmd := exec.Command(p.binary, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.os, p.exited, p.frozen = cmd.Process, make(chan struct{}), false
+	reap(p.os.Pid)
+	go func(exited chan struct{}) {
+		_ = cmd.Wait() // the log says why
+		unreap(cmd.Process.Pid)
+		close(exited)
+	}(p.exited)
+	return p.awaitReady(logName)
+}
+
+// awaitReady reads the log rather than connecting: a server of somebody else
+// that won the race for the port would answer a PING just as well.
+func (p *process) awaitReady(logName string) error {
+	limit := time.After(startLimit)
+	for {
+		out, err := os.ReadFile(logName)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(out, []byte("Ready to accept connections")) {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			p.os = nil
+			if out, err = os.ReadFile(logName); err != nil {
+				return err
+			}
+			if bytes.Contains(out, []byte("Address already in use")) {
+				return errPortTaken
+			}
+			return fmt.Errorf("redistest: %s %q ended early:\n%s", p.binary, p.args, out)
+		case <-limit:
+			p.endLocked()
+			return fmt.Errorf("redistest: %s %q is not ready after %v:\n%s", p.binary, p.args, startLimit, out)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends the server at once. It does nothing to a server that is not running.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLocked()
+}
+
+func (p *process) endLocked() {
+	if p.os == nil {
+		return
+	}
+	_ = p.os.Kill() // fails only when it is gone already
+	<-p.exited
+	p.os = nil
+}
+
+// stop asks the server to end, and ends it when it does not.
+func (p *process) stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.os == nil {
+		return nil
+	}
+	if p.frozen {
+		if err := resume(p.os); err != nil {
+			return err
+		}
+		p.frozen = false
+	}
+	if err := terminate(p.os); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.exited:
+		p.os = nil
+		return nil
+	case <-time.After(stopLimit):
+		p.endLocked()
+		return fmt.Errorf("redistest: server did not stop within %v", stopLimit)
+	}
+}
+
+// setFrozen stops or continues the running server; asking twice is fine.
+func (p *process) setFrozen(frozen bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.os == nil {
+		return errors.New("redistest: server is not running")
+	}
+	if p.frozen == frozen {
+		return nil
+	}
+	change := resume
+	if frozen {
+		change = suspend
+	}
+	if err := change(p.os); err != nil {
+		return err
+	}
+	p.frozen = frozen
+	return nil
+}
+
+// restart runs the server again on its old port, which another process may
+// hold for a moment.
+func (p *process) restart() error {
+	if err := p.stop(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(startLimit); ; time.Sleep(20 * time.Millisecond) {
+		if err := p.start(); !errors.Is(err, errPortTaken) || time.Now().After(end) {
+			return err
+		}
+	}
+}
