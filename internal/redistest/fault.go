@@ -11,11 +11,13 @@ import (
 // faultLimit is how long [Fault.Wait] waits.
 const faultLimit = 20 * time.Second
 
-// Match selects requests on a [Proxy]. The zero Match is the next request.
+// Match selects requests on a [Proxy], or published messages. The zero Match is
+// the next request.
 type Match struct {
 	// Command is a name in any case, or several separated by spaces, as in
-	// "EVAL EVALSHA". "client|setinfo" also looks at the first argument. Empty
-	// means any.
+	// "EVAL EVALSHA". "client|setinfo" also looks at the first argument.
+	// "message", "pmessage" and "smessage" stand for what the server sends to
+	// subscribers. Empty means any request.
 	Command string
 	// Contains must be a part of one argument, a key or a script's SHA say.
 	Contains string
@@ -26,6 +28,9 @@ type Match struct {
 }
 
 func (m Match) fits(name string, args []string) bool {
+	if m.Command == "" && isMessage(name) {
+		return false
+	}
 	if m.Command != "" {
 		full := name
 		if len(args) > 1 {
@@ -68,7 +73,8 @@ type Fault struct {
 
 // Swallow lets the server execute a request and loses its reply. The
 // connection stays open but nothing more arrives at the client on it, as TCP
-// never delivers what follows a gap. Requests still go through.
+// never delivers what follows a gap. Requests still go through. Of messages only
+// the one is lost, since a server may lose one without its connection.
 func (p *Proxy) Swallow(m Match) *Fault { return p.add(m, swallow, "") }
 
 // SwallowAndCut lets the server execute a request, and closes the connection
@@ -105,11 +111,18 @@ func (p *Proxy) add(m Match, e effect, text string) *Fault {
 	return f
 }
 
-// meet counts a request and returns the first fault that takes it, or nil.
+// meet counts a request and returns the fault that takes it, or nil.
 func (p *Proxy) meet(name string, args []string) *Fault {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.commands[name]++
+	p.mu.Unlock()
+	return p.fault(name, args)
+}
+
+// fault returns the first fault that takes a request or message, or nil.
+func (p *Proxy) fault(name string, args []string) *Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, f := range p.faults {
 		if f.takes(name, args) {
 			return f

@@ -15,23 +15,23 @@ import (
 )
 
 // Proxy is a TCP link to one server whose behaviour a test can change while it
-// is in use. It starts in good order; Delay, Stall, StallReplies and Refuse
+// is in use. It starts in good order; Delay, the Stall methods and Refuse
 // change it until Pass. Faults in single commands are made by Swallow and its
 // relatives and are independent of that. All methods may be called concurrently.
 //
 // Changes hold for every byte not yet delivered when the method returns,
-// whatever connection it is on.
+// whatever connection it is on. CLIENT REPLY must not be used through a proxy.
 type Proxy struct {
-	t      testing.TB
-	target string
-	addr   string
-	wg     sync.WaitGroup // the goroutines of all connections, and the listener's
+	t    testing.TB
+	addr string
+	wg   sync.WaitGroup // the goroutines of all connections, and the listener's
 
 	// delivering is held for reading by every write to a connection, and for
 	// writing by a change, so that no byte slips out after the change.
 	delivering sync.RWMutex
 
 	mu       sync.Mutex
+	target   string
 	link     link
 	changed  chan struct{} // closed and replaced with every change of link
 	listener net.Listener  // nil while refusing
@@ -86,7 +86,7 @@ func (p *Proxy) Client(t testing.TB, edit ...func(*redis.Options)) *redis.Client
 func Through(proxies ...*Proxy) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	by := make(map[string]string)
 	for _, p := range proxies {
-		by[p.target] = p.addr
+		by[p.leadsTo()] = p.addr
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if via, ok := by[addr]; ok {
@@ -97,7 +97,7 @@ func Through(proxies ...*Proxy) func(ctx context.Context, network, addr string) 
 	}
 }
 
-// Pass ends Delay, Stall, StallReplies and Refuse. What was held back is
+// Pass ends Delay, the Stall methods and Refuse. What was held back is
 // delivered now, in order.
 func (p *Proxy) Pass() {
 	p.t.Helper()
@@ -128,6 +128,12 @@ func (p *Proxy) Stall() {
 	p.change(func(l *link) { l.stalled = [2]bool{true, true} })
 }
 
+// StallRequests is [Proxy.Stall] in one direction: replies and messages of the
+// server still arrive.
+func (p *Proxy) StallRequests() {
+	p.change(func(l *link) { l.stalled[toServer] = true })
+}
+
 // StallReplies is [Proxy.Stall] in one direction: the server still receives
 // and executes requests.
 func (p *Proxy) StallReplies() {
@@ -153,6 +159,20 @@ func (p *Proxy) Reset() {
 	for _, c := range conns {
 		c.abort()
 	}
+}
+
+// Retarget leads new connections to another server, as a failover would;
+// present ones stay. [Proxy.Reset] ends those.
+func (p *Proxy) Retarget(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+func (p *Proxy) leadsTo() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
 }
 
 // Connections returns how many connections were accepted so far, and how many
@@ -225,7 +245,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	p.accepted++
 	p.mu.Unlock()
 	p.wg.Go(func() {
-		server, err := net.DialTimeout("tcp", p.target, adminLimit)
+		server, err := net.DialTimeout("tcp", p.leadsTo(), adminLimit)
 		if err != nil {
 			_ = errors.Join(client.SetLinger(0), client.Close())
 			return

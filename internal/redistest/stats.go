@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -25,6 +26,9 @@ type stats struct {
 // ResetStats sets the counts of [Server.CommandStats] to zero.
 func (s *Server) ResetStats() {
 	s.t.Helper()
+	if !s.owned("reset the counts of") {
+		return
+	}
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()
 	if _, err := s.admin("CONFIG", "RESETSTAT"); err != nil {
@@ -58,17 +62,45 @@ func (s *Server) CommandStats() map[string]int64 {
 		s.check(err)
 		counts[name] = n
 	}
-	for name, n := range s.stats.own {
+	own := maps.Clone(s.stats.own)
+	own["info"]-- // this one is counted from now on
+	for name, n := range own {
+		if _, ok := counts[name]; !ok {
+			name, _, _ = strings.Cut(name, "|") // Redis 6 does not tell subcommands apart
+		}
 		if counts[name] -= n; counts[name] == 0 {
 			delete(counts, name)
 		}
 	}
-	s.stats.own["info"]++
 	return counts
 }
 
+// must sends one command that is not to be counted and returns its reply.
+func (s *Server) must(args ...string) string {
+	s.t.Helper()
+	s.stats.mu.Lock()
+	defer s.stats.mu.Unlock()
+	text, err := s.admin(args...)
+	if err != nil {
+		s.t.Fatalf("redistest: server %s: %v", s.Addr(), err)
+	}
+	return text
+}
+
+// await asks until the reply contains text.
+func (s *Server) await(text string, args ...string) {
+	s.t.Helper()
+	reply := ""
+	for end := time.Now().Add(joinLimit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if reply = s.must(args...); strings.Contains(reply, text) {
+			return
+		}
+	}
+	s.t.Fatalf("redistest: server %s: no %q within %v in\n%s", s.Addr(), text, joinLimit, reply)
+}
+
 // admin sends one command on a connection of its own and nothing else: a client
-// library would add a handshake to the counts.
+// library would add a handshake to the counts. s.stats.mu is held.
 func (s *Server) admin(args ...string) (string, error) {
 	conn, err := net.DialTimeout("tcp", s.Addr(), adminLimit)
 	if err != nil {
@@ -85,6 +117,11 @@ func (s *Server) admin(args ...string) (string, error) {
 		}
 		s.stats.own["auth"]++
 	}
+	name := args[0]
+	if name == "CLUSTER" {
+		name += "|" + args[1]
+	}
+	s.stats.own[strings.ToLower(name)]++
 	return exchange(conn, r, args...)
 }
 

@@ -101,7 +101,14 @@ func (c *conn) readReplies() {
 func (c *conn) reply(frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.raw || !c.isReply(frame) || len(c.pending) == 0 {
+	switch {
+	case c.raw:
+		c.send(toClient, packet{bytes: frame})
+		return
+	case !c.isReply(frame):
+		c.message(frame)
+		return
+	case len(c.pending) == 0: // such as "max number of clients reached"
 		c.send(toClient, packet{bytes: frame})
 		return
 	}
@@ -109,7 +116,7 @@ func (c *conn) reply(frame []byte) {
 	if head.name == "hello" && frame[0] != '-' {
 		c.resp3 = frame[0] == '%'
 	}
-	if head.replies--; head.replies == 0 {
+	if head.replies--; head.replies == 0 || frame[0] == '-' {
 		c.pending = c.pending[1:]
 	}
 	switch {
@@ -130,6 +137,30 @@ func (c *conn) reply(frame []byte) {
 	c.settle()
 }
 
+// message passes on what the server sends unasked, or lets it meet its fault.
+func (c *conn) message(frame []byte) {
+	var fault *Fault
+	if what := kind(frame); isMessage(what) {
+		fault = c.proxy.fault(what, elements(frame))
+	}
+	p := packet{bytes: frame}
+	switch {
+	case fault == nil:
+		c.send(toClient, p)
+		return
+	case fault.effect == swallow:
+	case fault.effect == holdReply:
+		p.until = fault.ended
+		c.send(toClient, p)
+	case fault.effect == swallowAndCut:
+		c.hangUp()
+	default:
+		c.proxy.t.Errorf("redistest: this fault cannot happen to a message: %+v", fault.match)
+		c.send(toClient, p)
+	}
+	fault.happened()
+}
+
 // hangUp ends the connection for the client, after what it was sent before.
 func (c *conn) hangUp() {
 	c.cut = true
@@ -138,24 +169,27 @@ func (c *conn) hangUp() {
 	c.mute = true
 }
 
-// isReply tells a reply from a message that arrives on its own.
+// isReply tells a reply from what the server sends unasked.
 func (c *conn) isReply(frame []byte) bool {
-	confirms := subscribes(strings.ToLower(kind(frame)))
+	what := kind(frame)
+	confirms := subscribes(what)
 	waiting := len(c.pending) > 0 && subscribes(c.pending[0].name)
-	if frame[0] == '>' {
+	switch {
+	case frame[0] == '>':
 		return confirms && waiting
-	}
-	if confirms && waiting && !c.resp3 {
-		c.pubsub = true
-	}
-	if !c.pubsub || c.resp3 {
+	case c.resp3:
 		return true
+	case confirms && waiting:
+		c.pubsub = true
+		return true
+	case c.pubsub:
+		return !confirms && !isMessage(what)
 	}
-	switch kind(frame) {
-	case "message", "pmessage", "smessage":
-		return false
-	}
-	return !confirms || waiting
+	return true
+}
+
+func isMessage(what string) bool {
+	return what == "message" || what == "pmessage" || what == "smessage"
 }
 
 // kind returns the first element of an array or push, as in "message".
