@@ -1,0 +1,283 @@
+package guard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/retry"
+)
+
+const (
+	tryLimit = time.Second      // a call that does not wait is answered within this
+	downFor  = 30 * time.Second // without a deadline, a dead lock service is given this
+)
+
+// ask asks the store, as the asker of h's line, until the name is granted or the
+// wait ends. On success h holds the lease; otherwise h has left the line and the
+// next call goes on where it stopped.
+func (h *hold) ask() error {
+	l := h.line
+	ctx, cancel := h.limited()
+	defer cancel()
+	if l.held != nil && h.same(l.request) { // taken over from a call that left
+		h.waiting(l.held)
+		if err := h.pause(l.held); err != nil {
+			return h.leave(err)
+		}
+	}
+	for {
+		h.request()
+		asleep := suspended()
+		sent := time.Now()
+		h.attempts++
+		lease, err := h.guard.store.Acquire(ctx, l.request)
+		if err == nil {
+			lease, err = h.confirm(ctx, lease, asleep)
+		}
+		if err == nil {
+			return h.start(lease, asleep)
+		}
+		err = h.verdictOf(err, sent)
+		if err == nil {
+			continue
+		}
+		if h.final(ctx, err) {
+			return h.leave(h.explain(ctx, err))
+		}
+		if err := h.pause(err); err != nil {
+			return h.leave(err)
+		}
+	}
+}
+
+// request makes sure that the line's request is one h can use.
+func (h *hold) request() {
+	l := h.line
+	if l.request.Owner != "" && h.same(l.request) {
+		return
+	}
+	p := &h.class.policy
+	h.guard.mu.Lock()
+	defer h.guard.mu.Unlock()
+	if l.known { // another TTL: this owner is of no use
+		h.guard.abandonLocked(h.ctx, l.request)
+	}
+	l.known, l.held = false, nil
+	l.request = Request{
+		Name: h.name, Owner: newOwner(), TTL: p.ttl, MinHold: p.minHold, Queue: h.limit != 0,
+		Label: p.label, Trace: h.trace,
+	}
+}
+
+// same tells whether r asks for what h wants. Label and trace may differ: they
+// only say who was asking when the request was made.
+func (h *hold) same(r Request) bool {
+	p := &h.class.policy
+	return r.TTL == p.ttl && r.MinHold == p.minHold && r.Queue == (h.limit != 0)
+}
+
+// confirm refuses a lease that is over before it could be used. A lease granted
+// while the machine may have slept counts once a renewal has confirmed it.
+func (h *hold) confirm(ctx context.Context, lease Lease, asleep time.Duration) (Lease, error) {
+	var err error
+	if sleptSince(asleep) > 0 {
+		lease, err = h.guard.store.Renew(ctx, lease)
+	} else if left := time.Until(lease.Until); left <= 0 {
+		err = fmt.Errorf("%w: the answer for %q took %v, longer than its TTL of %v allows", ErrUnavailable, h.name,
+			time.Since(lease.Since).Round(time.Millisecond), lease.TTL)
+	}
+	if err == nil {
+		return lease, nil
+	}
+	h.retire(lease.Request)
+	return lease, err
+}
+
+// retire gives up the line's owner; the next request is made with a fresh one.
+func (h *hold) retire(r Request) {
+	g := h.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.abandonLocked(h.ctx, r)
+	h.line.known, h.line.held, h.line.request = false, nil, Request{}
+}
+
+// verdictOf keeps what an answer says about the line's owner. It returns nil if
+// the owner was refused as such, so that a fresh one can ask at once.
+func (h *hold) verdictOf(err error, sent time.Time) error {
+	l, g := h.line, h.guard
+	if errors.Is(err, ErrLost) {
+		g.mu.Lock()
+		l.known, l.held, l.request = false, nil, Request{}
+		g.mu.Unlock()
+		return nil
+	}
+	var held *HeldError
+	if errors.Is(err, ErrHeld) && !errors.As(err, &held) {
+		held = &HeldError{Name: h.name}
+	}
+	if held != nil {
+		h.downSince = time.Time{}
+		h.waiting(held)
+		g.mu.Lock()
+		l.known = l.known || l.request.Queue
+		l.held = held
+		l.dismissLocked(held)
+		g.mu.Unlock()
+		return held
+	}
+	if permanent(err) {
+		return err
+	}
+	if h.downSince.IsZero() {
+		h.downSince = sent
+	}
+	g.mu.Lock()
+	l.known, l.held = true, nil
+	if errors.Is(err, ErrUnavailable) {
+		l.dismissLocked(err)
+	}
+	g.mu.Unlock()
+	return err
+}
+
+// permanent tells whether the store has answered, and would answer the same
+// again.
+func permanent(err error) bool {
+	var p interface{ Permanent() bool }
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnsupported) || (errors.As(err, &p) && p.Permanent())
+}
+
+// final tells whether asking again is of no use.
+func (h *hold) final(ctx context.Context, err error) bool {
+	switch {
+	case ctx.Err() != nil, h.limit == 0:
+		return true
+	case errors.Is(err, ErrHeld):
+		return false
+	}
+	if !errors.Is(err, ErrUnavailable) || permanent(err) {
+		return true
+	}
+	_, deadline := h.ctx.Deadline()
+	return !deadline && h.limit < 0 && time.Since(h.downSince) >= downFor
+}
+
+// explain is what the caller is told when the wait ends with err as the last
+// verdict.
+func (h *hold) explain(ctx context.Context, err error) error {
+	if h.ctx.Err() != nil {
+		if !errors.Is(err, ErrHeld) && !errors.Is(err, ErrUnavailable) {
+			err = nil // nothing but the context's own error
+		}
+		return h.ended(h.told(err))
+	}
+	if errors.Is(err, errOver) || errors.Is(err, context.DeadlineExceeded) { // our limit, not the caller's
+		return fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, h.patience())
+	}
+	return h.told(err)
+}
+
+// told completes a HeldError for the caller.
+func (h *hold) told(err error) error {
+	var held *HeldError
+	if !errors.As(err, &held) {
+		return err
+	}
+	he := *held
+	he.Wake, he.Waited, he.Attempts = nil, time.Since(h.at), h.attempts
+	return &he
+}
+
+// pause waits until asking again makes sense. The error is final.
+func (h *hold) pause(last error) error {
+	var held *HeldError
+	errors.As(last, &held)
+	var wake <-chan struct{}
+	var again <-chan time.Time
+	if held != nil && held.Wake != nil {
+		wake = held.Wake
+		if held.RetryIn > 0 { // the holder may die without a word
+			t := time.NewTimer(held.RetryIn + time.Millisecond)
+			defer t.Stop()
+			again = t.C
+		}
+	} else {
+		if h.run == nil {
+			h.run = h.class.policy.backoff()
+		}
+		d := h.run.NextBackOff()
+		if d == retry.Stop {
+			return h.told(last)
+		}
+		if held != nil && held.RetryIn > 0 {
+			d = min(d, held.RetryIn+time.Millisecond)
+		}
+		t := time.NewTimer(max(d, time.Millisecond))
+		defer t.Stop()
+		again = t.C
+	}
+	limit, stop := h.limitTimer()
+	defer stop()
+	select {
+	case <-wake:
+	case <-again:
+	case <-h.ctx.Done():
+		return h.ended(h.told(last))
+	case <-limit:
+		return h.told(last)
+	case <-h.guard.closed:
+		return &endedError{h.name, []error{ErrClosed}}
+	}
+	return nil
+}
+
+// leave takes h, the asker, out of its line.
+func (h *hold) leave(err error) error {
+	g := h.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.askNextLocked(h.ctx, h.line)
+	h.state, h.line = over, nil
+	g.leaveLocked()
+	return err
+}
+
+// abandonLocked makes the store forget an owner: its place in the queue, a
+// grant of which the reply was lost, and a request still on its way.
+func (g *Guard) abandonLocked(ctx context.Context, r Request) {
+	ctx = context.WithoutCancel(ctx)
+	g.backgroundLocked(func() {
+		g.insist(ctx, Lease{Request: r}, time.Now().Add(max(r.TTL, downFor)))
+	})
+}
+
+// insist releases l until it is confirmed or by has come. An ErrLost is a
+// confirmation.
+func (g *Guard) insist(ctx context.Context, l Lease, by time.Time) error {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		one, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := g.store.Release(one, l)
+		cancel()
+		if err == nil || errors.Is(err, ErrLost) || permanent(err) || !time.Now().Add(wait).Before(by) {
+			return err
+		}
+		time.Sleep(wait)
+	}
+}
+
+// newOwner makes 128 random bits that nobody can guess.
+//
+// crypto/rand.Read never fails; it ends the program if the system has no
+// randomness, https://pkg.go.dev/crypto/rand#Read
+func newOwner() string {
+	var b [16]byte
+	rand.Read(b[:])
+	var s [22]byte
+	base64.RawURLEncoding.Encode(s[:], b[:])
+	return string(s[:])
+}

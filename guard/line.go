@@ -1,0 +1,293 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// line is where the calls of this Guard that want one name stand, first come
+// first served. At any time at most one of holder, asker and leaving is set;
+// while calls wait, exactly one is, so somebody always moves the line on. A line
+// without any of them and without waiters is removed.
+//
+// The request in flight belongs to the line, not to the call that sent it: when
+// the asker leaves, the next call goes on with the same owner and keeps the
+// place in the store's queue.
+//
+// Guard.mu protects the fields; request, held and run are changed by the asker
+// alone.
+type line struct {
+	name    string
+	holder  *hold // holds the lease here
+	asker   *hold // asks the store
+	leaving bool  // a release is on its way
+
+	first, last *hold // waiting, in order of arrival
+	n           int
+	impatient   int // waiting calls that want the next verdict only
+
+	request Request    // of the owner that asks; Owner "" if there is none
+	known   bool       // the store may know that owner: it queues, or an answer is missing
+	held    *HeldError // the last verdict for that owner, if the wait for it goes on
+	lease   Lease      // of the holder
+	used    int        // how often the lease was passed on
+	passBy  time.Time  // the lease is not passed on after this
+}
+
+func (l *line) push(h *hold) {
+	h.line, h.state = l, queued
+	if l.last == nil {
+		l.first = h
+	} else {
+		l.last.next, h.prev = h, l.last
+	}
+	l.last = h
+	l.n++
+	if h.limit == 0 {
+		l.impatient++
+	}
+}
+
+// pushFront puts back a call whose lease was lost before it could start.
+func (l *line) pushFront(h *hold) {
+	h.line, h.state = l, queued
+	if h.next = l.first; h.next == nil {
+		l.last = h
+	} else {
+		h.next.prev = h
+	}
+	l.first = h
+	l.n++
+	if h.limit == 0 {
+		l.impatient++
+	}
+}
+
+func (l *line) remove(h *hold) {
+	if h.prev == nil {
+		l.first = h.next
+	} else {
+		h.prev.next = h.next
+	}
+	if h.next == nil {
+		l.last = h.prev
+	} else {
+		h.next.prev = h.prev
+	}
+	h.prev, h.next = nil, nil
+	l.n--
+	if h.limit == 0 {
+		l.impatient--
+	}
+}
+
+// stopPassing keeps the lease with its holder: one that was renewed, or is being
+// renewed, is never passed on, so nobody starts with a doubtful lease.
+func (l *line) stopPassing() {
+	if l != nil {
+		l.passBy = time.Time{}
+	}
+}
+
+// askNextLocked makes the first waiting call the asker. If nobody waits the line
+// is removed, and an owner that the store may know is abandoned; ctx gives the
+// values for that.
+func (g *Guard) askNextLocked(ctx context.Context, l *line) {
+	l.holder, l.asker, l.leaving = nil, nil, false
+	next := l.first
+	if next == nil {
+		delete(g.lines, l.name)
+		if l.known {
+			g.abandonLocked(ctx, l.request)
+		}
+		return
+	}
+	l.remove(next)
+	next.state, l.asker = asking, next
+	next.wake()
+}
+
+// dismissLocked ends the calls that only wanted to know whether they can have
+// the name now.
+func (l *line) dismissLocked(err error) {
+	for h := l.first; h != nil && l.impatient > 0; {
+		next := h.next
+		if h.limit == 0 {
+			l.remove(h)
+			h.state, h.line, h.verdict = dismissed, nil, err
+			h.wake()
+		}
+		h = next
+	}
+}
+
+// heldHere is the verdict of a line whose holder is in this process.
+func (l *line) heldHere() *HeldError {
+	return &HeldError{
+		Name: l.name, Holder: l.lease.Label, Trace: l.lease.Trace, Token: l.lease.Token, Mark: l.lease.Token,
+		RetryIn: max(0, time.Until(l.lease.Until)),
+	}
+}
+
+// join gives h its place: it becomes the asker of a new line, or stands in one.
+// The error is the final verdict for a call that does not wait.
+func (g *Guard) join(h *hold) (asks bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.enterLocked(); err != nil {
+		return false, err
+	}
+	l := g.lines[h.name]
+	if l == nil {
+		l = &line{name: h.name, asker: h}
+		g.lines[h.name] = l
+		h.line, h.state = l, asking
+		return true, nil
+	}
+	if err := l.refuse(h); err != nil {
+		g.leaveLocked()
+		return false, err
+	}
+	h.turn = make(chan struct{}, 1)
+	l.push(h)
+	return false, nil
+}
+
+// refuse tells whether h must not stand in the line.
+func (l *line) refuse(h *hold) error {
+	full := h.class.policy.maxWaiters > 0 && l.n >= h.class.policy.maxWaiters
+	switch {
+	case h.limit == 0 && l.asker != nil && l.held == nil:
+		return nil // the verdict is on its way
+	case h.limit != 0 && !full:
+		return nil
+	case l.held != nil:
+		he := *l.held
+		he.Wake, he.Waited, he.Attempts = nil, 0, 0
+		return &he
+	default:
+		return l.heldHere()
+	}
+}
+
+// await waits for h's turn: h has become the asker, or holds the lease. On error
+// h has left the line.
+func (h *hold) await() (asks bool, err error) {
+	g := h.guard
+	if g.obs != nil {
+		h.meet()
+	}
+	limit, stop := h.limitTimer()
+	defer stop()
+	var why error
+	select {
+	case <-h.turn:
+	case <-h.ctx.Done():
+		why = h.ended(nil)
+	case <-limit:
+		why = h.overdue()
+	case <-g.closed:
+		why = &endedError{h.name, []error{ErrClosed}}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if why == nil {
+		if h.verdict != nil {
+			g.leaveLocked()
+		}
+		return h.state == asking, h.verdict
+	}
+	// The turn may have come in the same moment; then it must be passed on.
+	switch h.state {
+	case queued:
+		h.line.remove(h)
+	case asking:
+		g.askNextLocked(h.ctx, h.line)
+	case holding:
+		g.passOnLocked(h)
+	}
+	h.state, h.line = over, nil
+	g.leaveLocked()
+	return false, why
+}
+
+// meet tells the observers whom a call that joins a line waits for.
+func (h *hold) meet() {
+	h.guard.mu.Lock()
+	l := h.line
+	var he *HeldError
+	switch {
+	case l == nil || h.state != queued: // its turn has come already
+	case l.held != nil:
+		he = l.held
+	case l.holder != nil || l.leaving:
+		he = l.heldHere()
+	}
+	h.guard.mu.Unlock()
+	if he != nil {
+		h.waiting(he)
+	}
+}
+
+// overdue is the verdict of a call whose wait is over while others of this
+// process were before it.
+func (h *hold) overdue() error {
+	g := h.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := h.line
+	if l == nil {
+		return h.verdict
+	}
+	if l.asker != nil && l.held == nil {
+		return fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, h.patience())
+	}
+	he := l.heldHere()
+	if l.held != nil {
+		c := *l.held
+		he = &c
+	}
+	he.Wake, he.Waited, he.Attempts = nil, time.Since(h.at), h.attempts
+	return he
+}
+
+// limitTimer ends the wait of a call that has a limit; a call that does not
+// wait is given the time a verdict may take.
+func (h *hold) limitTimer() (<-chan time.Time, func() bool) {
+	if h.limit < 0 {
+		return nil, func() bool { return true }
+	}
+	t := time.NewTimer(time.Until(h.at.Add(h.patience())))
+	return t.C, t.Stop
+}
+
+// patience is how long the call may take to be answered, from its beginning.
+func (h *hold) patience() time.Duration {
+	if h.limit == 0 {
+		return tryLimit
+	}
+	return h.limit
+}
+
+func (h *hold) ended(last error) error { return ended(h.ctx, h.name, last) }
+
+// waiting tells the observers of a holder that they have not heard of.
+func (h *hold) waiting(he *HeldError) {
+	if h.guard.obs == nil || (h.waited && h.metHolder == he.Token) {
+		return
+	}
+	h.waited, h.metHolder = true, he.Token
+	h.event(Event{Kind: Waiting, Holder: he})
+}
+
+var errOver = errors.New("guard: the wait is over")
+
+// limited is ctx, ended when the call's wait is over.
+func (h *hold) limited() (context.Context, context.CancelFunc) {
+	if h.limit < 0 {
+		return h.ctx, func() {}
+	}
+	return context.WithDeadlineCause(h.ctx, h.at.Add(h.patience()), errOver)
+}
