@@ -19,8 +19,10 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/model/explore"
+	"github.com/holdfast-go/holdfast/internal/model/failover"
 	"github.com/holdfast-go/holdfast/internal/model/mark"
 	"github.com/holdfast-go/holdfast/internal/model/redlock"
+	"github.com/holdfast-go/holdfast/internal/model/reigns"
 	"github.com/holdfast-go/holdfast/internal/model/tokens"
 )
 
@@ -30,5 +32,7 @@ func Cases() []explore.Case {
 		tokens.Cases(),
 		redlock.Cases(),
 		mark.Cases(),
+		failover.Cases(),
+		reigns.Cases(),
 	)
 }
