@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/model/explore"
 	"github.com/holdfast-go/holdfast/internal/model/failover"
+	"github.com/holdfast-go/holdfast/internal/model/handoff"
 	"github.com/holdfast-go/holdfast/internal/model/mark"
 	"github.com/holdfast-go/holdfast/internal/model/redlock"
 	"github.com/holdfast-go/holdfast/internal/model/reigns"
@@ -32,6 +33,7 @@ func Cases() []explore.Case {
 		tokens.Cases(),
 		redlock.Cases(),
 		mark.Cases(),
+		handoff.Cases(),
 		failover.Cases(),
 		reigns.Cases(),
 	)
