@@ -46,7 +46,9 @@ func Cluster(t testing.TB, args ...string) Masters {
 			slots = append(slots, strconv.Itoa(slot))
 		}
 		s.must(slots...)
-		s.must("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		s.must("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // refused once it knows another node
+	}
+	for _, s := range m {
 		for _, other := range m {
 			if other != s {
 				s.must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port()))
