@@ -70,15 +70,15 @@ func (c *checker) check(p built) []string {
 // of the rows of all of our packages in it, and what these modules bring.
 func (c *checker) modules(p built) map[string]bool {
 	reach := map[string]bool{}
-	for _, path := range append(p.Deps, p.ImportPath) {
+	for _, path := range slices.Concat(p.Deps, []string{p.ImportPath}) {
 		name, own := c.own(path)
 		if !own {
 			continue
 		}
 		r, _ := rowOf(name)
-		for _, m := range strings.Fields(r.may) {
+		for m := range strings.FieldsSeq(r.may) {
 			reach[m] = true
-			for _, more := range strings.Fields(brings[m]) {
+			for more := range strings.FieldsSeq(brings[m]) {
 				reach[more] = true
 			}
 		}
