@@ -31,12 +31,17 @@ func (h *hold) ask() error {
 	}
 	for {
 		h.request()
-		asleep := suspended()
+		before := l.asleep
+		l.asleep = suspended()
 		sent := time.Now()
 		h.attempts++
 		lease, err := h.guard.store.Acquire(ctx, l.request)
+		asleep := l.asleep
+		if lease.Since.Before(sent) { // published to us: it counts from the request before
+			asleep = before
+		}
 		if err == nil {
-			lease, err = h.confirm(ctx, lease, asleep)
+			lease, asleep, err = h.confirm(ctx, lease, asleep)
 		}
 		if err == nil {
 			return h.start(lease, asleep)
@@ -82,19 +87,23 @@ func (h *hold) same(r Request) bool {
 
 // confirm refuses a lease that is over before it could be used. A lease granted
 // while the machine may have slept counts once a renewal has confirmed it.
-func (h *hold) confirm(ctx context.Context, lease Lease, asleep time.Duration) (Lease, error) {
+func (h *hold) confirm(ctx context.Context, lease Lease, asleep time.Duration) (Lease, time.Duration, error) {
 	var err error
 	if sleptSince(asleep) > 0 {
-		lease, err = h.guard.store.Renew(ctx, lease)
-	} else if left := time.Until(lease.Until); left <= 0 {
+		asleep = suspended()
+		var renewed Lease
+		if renewed, err = h.guard.store.Renew(ctx, lease); err == nil {
+			lease = renewed
+		}
+	}
+	if err == nil && time.Until(lease.Until) <= 0 {
 		err = fmt.Errorf("%w: the answer for %q took %v, longer than its TTL of %v allows", ErrUnavailable, h.name,
 			time.Since(lease.Since).Round(time.Millisecond), lease.TTL)
 	}
-	if err == nil {
-		return lease, nil
+	if err != nil {
+		h.retire(lease.Request)
 	}
-	h.retire(lease.Request)
-	return lease, err
+	return lease, asleep, err
 }
 
 // retire gives up the line's owner; the next request is made with a fresh one.
@@ -137,7 +146,7 @@ func (h *hold) verdictOf(err error, sent time.Time) error {
 		h.downSince = sent
 	}
 	g.mu.Lock()
-	l.known, l.held = true, nil
+	l.known, l.held = l.request.Owner != "", nil
 	if errors.Is(err, ErrUnavailable) {
 		l.dismissLocked(err)
 	}
@@ -163,8 +172,13 @@ func (h *hold) final(ctx context.Context, err error) bool {
 	if !errors.Is(err, ErrUnavailable) || permanent(err) {
 		return true
 	}
+	return !h.hasLimit() && time.Since(h.downSince) >= downFor
+}
+
+// hasLimit tells whether the caller said how long to wait.
+func (h *hold) hasLimit() bool {
 	_, deadline := h.ctx.Deadline()
-	return !deadline && h.limit < 0 && time.Since(h.downSince) >= downFor
+	return deadline || h.limit >= 0
 }
 
 // explain is what the caller is told when the wait ends with err as the last
@@ -214,7 +228,10 @@ func (h *hold) pause(last error) error {
 		if d == retry.Stop {
 			return h.told(last)
 		}
-		if held != nil && held.RetryIn > 0 {
+		switch {
+		case held == nil && !h.hasLimit():
+			d = min(d, downFor-time.Since(h.downSince))
+		case held != nil && held.RetryIn > 0:
 			d = min(d, held.RetryIn+time.Millisecond)
 		}
 		t := time.NewTimer(max(d, time.Millisecond))

@@ -16,8 +16,7 @@ import (
 // the asker leaves, the next call goes on with the same owner and keeps the
 // place in the store's queue.
 //
-// Guard.mu protects the fields; request, held and run are changed by the asker
-// alone.
+// Guard.mu protects the fields; request and asleep are the asker's.
 type line struct {
 	name    string
 	holder  *hold // holds the lease here
@@ -28,12 +27,13 @@ type line struct {
 	n           int
 	impatient   int // waiting calls that want the next verdict only
 
-	request Request    // of the owner that asks; Owner "" if there is none
-	known   bool       // the store may know that owner: it queues, or an answer is missing
-	held    *HeldError // the last verdict for that owner, if the wait for it goes on
-	lease   Lease      // of the holder
-	used    int        // how often the lease was passed on
-	passBy  time.Time  // the lease is not passed on after this
+	request Request       // of the owner that asks; Owner "" if there is none
+	known   bool          // the store may know that owner: it queues, or an answer is missing
+	asleep  time.Duration // suspended() before its last request
+	held    *HeldError    // the last verdict for that owner, if the wait for it goes on
+	lease   Lease         // of the holder
+	used    int           // how often the lease was passed on
+	passBy  time.Time     // the lease is not passed on after this
 }
 
 func (l *line) push(h *hold) {
@@ -157,7 +157,11 @@ func (g *Guard) join(h *hold) (asks bool, err error) {
 
 // refuse tells whether h must not stand in the line.
 func (l *line) refuse(h *hold) error {
-	full := h.class.policy.maxWaiters > 0 && l.n >= h.class.policy.maxWaiters
+	n := l.n
+	if l.asker != nil {
+		n++
+	}
+	full := h.class.policy.maxWaiters > 0 && n >= h.class.policy.maxWaiters
 	switch {
 	case h.limit == 0 && l.asker != nil && l.held == nil:
 		return nil // the verdict is on its way
@@ -185,9 +189,11 @@ func (h *hold) await() (asks bool, err error) {
 	select {
 	case <-h.turn:
 	case <-h.ctx.Done():
-		why = h.ended(nil)
+		why = h.ended(h.standing())
 	case <-limit:
-		why = h.overdue()
+		if why = h.standing(); why == nil {
+			why = fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, h.patience())
+		}
 	case <-g.closed:
 		why = &endedError{h.name, []error{ErrClosed}}
 	}
@@ -231,9 +237,9 @@ func (h *hold) meet() {
 	}
 }
 
-// overdue is the verdict of a call whose wait is over while others of this
-// process were before it.
-func (h *hold) overdue() error {
+// standing is what is known of the name while h stands in line behind others of
+// this process, nil if their request has no answer yet.
+func (h *hold) standing() error {
 	g := h.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,12 +248,11 @@ func (h *hold) overdue() error {
 		return h.verdict
 	}
 	if l.asker != nil && l.held == nil {
-		return fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, h.patience())
+		return nil
 	}
 	he := l.heldHere()
 	if l.held != nil {
-		c := *l.held
-		he = &c
+		*he = *l.held
 	}
 	he.Wake, he.Waited, he.Attempts = nil, time.Since(h.at), h.attempts
 	return he

@@ -102,8 +102,10 @@ func (l *locker) Release(ctx context.Context, lease guard.Lease) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, err := l.mineLocked(lease, now)
-	if err != nil {
+	if err != nil || lease.Token == 0 {
 		l.tombs[lease.Owner] = now.Add(tombLife)
+	}
+	if err != nil {
 		if e != nil {
 			if at := e.find(lease.Owner); at >= 0 {
 				e.drop(at)
