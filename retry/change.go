@@ -2,22 +2,22 @@ package retry
 
 import "time"
 
-// A bounded run can take a lower bound for its next pause into account, so that
-// a time limit below holds whatever a server asks for.
-type bounded interface {
-	next(atLeast time.Duration) time.Duration
+// A patient run is told of a time that passes before its next pause begins, so
+// that a limit on the whole holds whatever a server asks for.
+type patient interface {
+	next(after time.Duration) time.Duration
 }
 
-// next is the pause that b allows when the server asked for atLeast, or Stop.
-func next(b Backoff, atLeast time.Duration) time.Duration {
-	if b, ok := b.(bounded); ok {
-		return b.next(atLeast)
+// next is the pause that b allows once after has passed, or Stop.
+func next(b Backoff, after time.Duration) time.Duration {
+	if b, ok := b.(patient); ok {
+		return b.next(after)
 	}
 	d := b.NextBackOff()
 	if d < 0 {
 		return Stop
 	}
-	return max(d, atLeast, minPause)
+	return max(d, minPause)
 }
 
 // changed is a run with its pauses made shorter, or left alone, by change.
@@ -28,12 +28,12 @@ type changed struct {
 
 func (c changed) NextBackOff() time.Duration { return c.next(0) }
 
-func (c changed) next(atLeast time.Duration) time.Duration {
-	d := next(c.Backoff, atLeast)
+func (c changed) next(after time.Duration) time.Duration {
+	d := next(c.Backoff, after)
 	if d < 0 {
 		return Stop
 	}
-	return max(c.change(d), atLeast, minPause)
+	return max(c.change(d), minPause)
 }
 
 func (p Policy) each(change func(time.Duration) time.Duration) Policy {
@@ -52,9 +52,10 @@ func (p Policy) EqualJitter() Policy {
 	return p.each(func(d time.Duration) time.Duration { return between(d/2, d) })
 }
 
-// Cap cuts pauses at d. Put it last: jitter or a schedule that comes before it
-// never leads to a longer pause. Only what an error's RetryAfter asks for does,
-// see [Do].
+// Cap cuts pauses at d, after the jitter of p; nothing put on top of it makes
+// them longer again. All pauses that were longer are then exactly d: where many
+// wait for the same thing, let jitter come after Cap, or use a schedule with a
+// ceiling.
 func (p Policy) Cap(d time.Duration) Policy {
 	return p.each(func(pause time.Duration) time.Duration { return min(pause, d) })
 }
@@ -73,12 +74,12 @@ type attempts struct {
 
 func (a *attempts) NextBackOff() time.Duration { return a.next(0) }
 
-func (a *attempts) next(atLeast time.Duration) time.Duration {
+func (a *attempts) next(after time.Duration) time.Duration {
 	if a.left == 0 {
 		return Stop
 	}
 	a.left--
-	return next(a.Backoff, atLeast)
+	return next(a.Backoff, after)
 }
 
 func (a *attempts) Reset() {
@@ -90,6 +91,7 @@ func (a *attempts) Reset() {
 // the last attempt begins within d. With d of 0 or less there is no second
 // attempt.
 func (p Policy) Elapsed(d time.Duration) Policy {
+	d = max(d, 0)
 	return func() Backoff { return &elapsed{p.start(), d, time.Now()} }
 }
 
@@ -101,9 +103,9 @@ type elapsed struct {
 
 func (e *elapsed) NextBackOff() time.Duration { return e.next(0) }
 
-func (e *elapsed) next(atLeast time.Duration) time.Duration {
-	d := next(e.Backoff, atLeast)
-	if d > e.limit-time.Since(e.began) {
+func (e *elapsed) next(after time.Duration) time.Duration {
+	d := next(e.Backoff, after)
+	if left := e.limit - time.Since(e.began); after > left || d > left-after {
 		return Stop
 	}
 	return d

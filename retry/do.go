@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -26,8 +27,10 @@ func Permanent(err error) error { return backoff.Permanent(err) }
 // fn is not called with a ctx that has ended, not even once.
 //
 // If an error of fn has a method RetryAfter() time.Duration (found with
-// errors.As), the next pause is at least that long, beyond any [Policy.Cap]; a
-// limit set with [Policy.Elapsed] then ends the attempts if it would be passed.
+// errors.As), the pause begins after that time: the next attempt is never
+// earlier, and those who were told the same time are still spread by their
+// jitter. A limit set with [Policy.Elapsed] holds for both together,
+// [Policy.Cap] for the pause only.
 //
 // Do may be called concurrently with the same p. Time spent in fn counts for
 // Elapsed and is not taken off the pauses.
@@ -46,47 +49,51 @@ func Value[T any](ctx context.Context, p Policy, fn func(context.Context) (T, er
 		if ctx.Err() != nil {
 			return value, ended(ctx, err)
 		}
-		value, err = fn(ctx)
+		if value, err = fn(ctx); err == nil {
+			return value, nil
+		}
 		if final, is := isFinal(err); is {
 			return value, final
 		}
 		if ctx.Err() != nil {
 			continue
 		}
-		pause := next(run, asked(err))
+		after := asked(err)
+		pause := next(run, after)
 		if pause == Stop {
 			return value, err
 		}
-		sleep(ctx, pause)
+		sleep(ctx, after, pause)
 	}
 }
 
 // isFinal tells whether err ends the attempts, and what to return then.
 func isFinal(err error) (error, bool) {
 	var mark *backoff.PermanentError
-	if err == nil || !errors.As(err, &mark) {
-		return nil, err == nil
+	if !errors.As(err, &mark) {
+		return nil, false
 	}
 	for {
-		mark, ok := err.(*backoff.PermanentError) //nolint:errorlint // only a mark on the outside can be taken off
-		if !ok {
+		mark, outside := err.(*backoff.PermanentError) //nolint:errorlint // a mark further in cannot be taken off
+		if !outside {
 			return err, true
 		}
 		err = mark.Err
 	}
 }
 
-// asked is the pause that err asks for, 0 if it does not.
+// asked is how long err asks to wait, 0 if it does not.
 func asked(err error) time.Duration {
 	var hint interface{ RetryAfter() time.Duration }
 	if errors.As(err, &hint) {
-		return hint.RetryAfter()
+		return max(hint.RetryAfter(), 0)
 	}
 	return 0
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
+// sleep returns once both durations have passed, or ctx has ended.
+func sleep(ctx context.Context, after, pause time.Duration) {
+	t := time.NewTimer(after + min(pause, math.MaxInt64-after))
 	defer t.Stop()
 	select {
 	case <-t.C:

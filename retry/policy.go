@@ -85,12 +85,12 @@ func Constant(d time.Duration) Policy {
 
 // Exponential pauses for first, then for factor times the pause before, up to
 // ceiling. A ceiling below first counts as first, a factor below 1 (or not a
-// number) as 1.
+// number) as 1, and either duration as 104 days (2^53 ns) if it is longer.
 func Exponential(first, ceiling time.Duration, factor float64) Policy {
-	const most = math.MaxInt64 / 2 // what backoff/v4 computes in float64 stays below MaxInt64
+	const most = 1 << 53 // up to here the float64 of backoff/v4 is exact
 	first = min(max(first, minPause), most)
 	ceiling = min(max(ceiling, first), most)
-	if !(factor >= 1) {
+	if factor < 1 || math.IsNaN(factor) {
 		factor = 1
 	}
 	return func() Backoff {
@@ -126,7 +126,7 @@ type decorrelated struct{ base, ceiling, last time.Duration }
 func (b *decorrelated) NextBackOff() time.Duration {
 	top := b.ceiling
 	if b.last < top/3 {
-		top = max(3*b.last, b.base)
+		top = 3 * b.last
 	}
 	b.last = between(b.base, top)
 	return b.last
