@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,9 +88,10 @@ func TestReleaseAnsweredByAnEarlierCopyIsNoLoss(t *testing.T) {
 func TestReleaseIsBoundedAndGoesOnInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newFaults()
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		store.release = func(ctx context.Context, l guard.Lease) error {
-			if down {
+			if down.Load() {
 				return hang(ctx)
 			}
 			return store.Locker.Release(ctx, l)
@@ -98,7 +100,7 @@ func TestReleaseIsBoundedAndGoesOnInTheBackground(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, guard.Do(t.Context(), g.Name("a"), nothing))
 		assert.LessOrEqual(t, time.Since(start), 2*time.Second)
-		down = false
+		down.Store(false)
 		time.Sleep(3 * time.Second)
 		assert.True(t, free(t, store.Locker, "a"), "long before the lease would have ended")
 		require.NoError(t, g.Close(t.Context()))

@@ -102,6 +102,9 @@ func (e *entry) next(now time.Time) bool {
 		if now.Before(w.until) {
 			e.grant(w.request, e.base(w.request, now), claim, now)
 			w.fire()
+			if len(e.queue) > 0 { // the next one asks when the window is over
+				time.AfterFunc(claim+time.Millisecond, e.queue[0].fire)
+			}
 			return true
 		}
 	}
