@@ -1,0 +1,488 @@
+package httpguard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/guard"
+	"github.com/holdfast-go/holdfast/middleware/httpguard"
+)
+
+var errNetwork = fmt.Errorf("%w: connection reset by test", guard.ErrUnavailable)
+
+// row is one way a request can end.
+type row struct {
+	name    string
+	policy  []guard.Policy
+	options []httpguard.Option
+	ctx     func(context.Context) (context.Context, context.CancelFunc)
+	before  func(*testing.T, *locks)
+	handler http.HandlerFunc // nil: it must not run
+
+	status    int
+	code      string        // of the problem; "" if the response is the handler's
+	retry     [2]int        // range of Retry-After; zero if there is none
+	after     time.Duration // when the response is there
+	result    string        // what observers are told, "" if the lock was never asked
+	errorType string
+	panics    any
+}
+
+func (r row) run(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocks(t, r.policy...)
+		if r.before != nil {
+			r.before(t, l)
+		}
+		h := r.handler
+		if h == nil {
+			h = unreached(t)
+		}
+		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if r.ctx != nil {
+			ctx, cancel = r.ctx(ctx)
+		}
+		defer cancel()
+		start := time.Now()
+		w, panicked := serve(routed(byID(l, r.options...), h), get(ctx, "/orders/42"))
+		assert.Equal(t, r.panics, panicked)
+		assert.Equal(t, r.after, time.Since(start), "time of the answer")
+		assert.Equal(t, r.status, w.Code)
+		if r.code != "" {
+			assert.Equal(t, r.code, problemIn(t, w).Code)
+			assert.NotContains(t, w.Body.String(), "42", "the lock's name is nobody's business")
+			assert.NotContains(t, w.Body.String(), "secret-host", "nor its holder")
+		}
+		retry, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+		assert.GreaterOrEqual(t, retry, r.retry[0])
+		assert.LessOrEqual(t, retry, r.retry[1])
+
+		n, o := l.seen.ended()
+		assert.Equal(t, r.result, o.Result)
+		assert.Equal(t, r.errorType, o.ErrorType)
+		if r.result == "" {
+			assert.Zero(t, n)
+			assert.Zero(t, l.store.calls.Load(), "commands")
+		}
+		l.store.release = nil
+		_ = l.Close(context.Background())
+	})
+}
+
+func held(ttl time.Duration) func(*testing.T, *locks) {
+	return func(t *testing.T, l *locks) { l.rival(t, "order/42", ttl) }
+}
+
+func down(_ *testing.T, l *locks) {
+	l.store.acquire = func(context.Context, guard.Request) (guard.Lease, error) { return guard.Lease{}, errNetwork }
+}
+
+func timeout(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
+}
+
+func goneAfter(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		if d == 0 {
+			cancel()
+		}
+		time.AfterFunc(d, cancel)
+		return ctx, cancel
+	}
+}
+
+func TestEveryRequestIsAnsweredByWhatBecameOfItsLock(t *testing.T) {
+	for _, r := range []row{
+		{
+			name: "free at the first attempt", handler: ok,
+			status: 200, result: guard.ResultAcquired,
+		},
+		{
+			name: "acquired after waiting", handler: ok, before: held(3 * time.Second),
+			status: 200, after: 3*time.Second + time.Millisecond, result: guard.ResultAfterWait,
+		},
+		{
+			name: "held, and the class does not wait", policy: []guard.Policy{guard.NoWait()}, before: held(time.Minute),
+			status: 409, code: "contended", retry: [2]int{5, 6}, result: guard.ResultRefused,
+		},
+		{
+			name: "held, and the route does not wait", options: []httpguard.Option{httpguard.MaxWait(0)}, before: held(time.Second),
+			status: 409, code: "contended", retry: [2]int{1, 2}, result: guard.ResultRefused,
+		},
+		{
+			name: "held for longer than the default wait", before: held(time.Minute),
+			status: 409, code: "contended", retry: [2]int{5, 6}, after: 5 * time.Second,
+			result: guard.ResultTimeout, errorType: "timeout",
+		},
+		{
+			name: "held for longer than the route waits", options: []httpguard.Option{httpguard.MaxWait(2 * time.Second)}, before: held(time.Minute),
+			status: 409, code: "contended", retry: [2]int{5, 6}, after: 2 * time.Second,
+			result: guard.ResultTimeout, errorType: "timeout",
+		},
+		{
+			name: "held for longer than the class waits", policy: []guard.Policy{guard.Wait(time.Second)}, before: held(time.Minute),
+			status: 409, code: "contended", retry: [2]int{5, 6}, after: time.Second,
+			result: guard.ResultTimeout, errorType: "timeout",
+		},
+		{
+			name: "held for longer than nine tenths of the deadline", ctx: timeout(time.Second), before: held(time.Minute),
+			status: 409, code: "contended", retry: [2]int{5, 6}, after: 900 * time.Millisecond,
+			result: guard.ResultTimeout, errorType: "timeout",
+		},
+		{
+			name: "the client leaves while waiting", ctx: goneAfter(time.Second), before: held(time.Minute),
+			status: 499, after: time.Second, result: guard.ResultCanceled,
+		},
+		{
+			name: "the client has left before", ctx: goneAfter(0),
+			status: 499, result: guard.ResultCanceled,
+		},
+		{
+			name: "the deadline has passed before", ctx: timeout(0),
+			status: 503, code: "unavailable", retry: [2]int{1, 2}, result: guard.ResultTimeout, errorType: "timeout",
+		},
+		{
+			name: "the store does not answer in the time to wait", before: down,
+			status: 503, code: "unavailable", retry: [2]int{1, 2}, after: 5 * time.Second,
+			result: guard.ResultFailed, errorType: "unavailable",
+		},
+		{
+			name: "the store does not answer and the route does not wait", options: []httpguard.Option{httpguard.MaxWait(0)}, before: down,
+			status: 503, code: "unavailable", retry: [2]int{1, 2}, result: guard.ResultFailed, errorType: "unavailable",
+		},
+		{
+			name:   "the guard is closed",
+			before: func(t *testing.T, l *locks) { require.NoError(t, l.Close(t.Context())) },
+			status: 503, code: "closed", retry: [2]int{1, 2}, result: guard.ResultFailed, errorType: "closed",
+		},
+		{
+			name: "the guard is closed while the request waits",
+			before: func(t *testing.T, l *locks) {
+				l.rival(t, "order/42", time.Minute)
+				time.AfterFunc(time.Second, func() { _ = l.Close(context.Background()) })
+			},
+			status: 503, code: "closed", retry: [2]int{1, 2}, after: time.Second, result: guard.ResultFailed, errorType: "closed",
+		},
+		{
+			name:    "the handler answers with an error",
+			handler: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such order", http.StatusNotFound) },
+			status:  404, result: guard.ResultAcquired,
+		},
+		{
+			name:    "the handler panics",
+			handler: func(http.ResponseWriter, *http.Request) { panic("a bug") },
+			status:  200, result: guard.ResultAcquired, errorType: "panic", panics: "a bug",
+		},
+		{
+			name:    "the handler aborts the response",
+			handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			status:  200, result: guard.ResultAcquired, panics: http.ErrAbortHandler,
+		},
+		{
+			name: "the lease is lost before anything was written", policy: []guard.Policy{guard.MaxHold(time.Second)},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "4")
+				<-r.Context().Done()
+				assert.ErrorIs(t, context.Cause(r.Context()), guard.ErrLost)
+			},
+			status: 500, code: "lost", after: time.Second, result: guard.ResultAcquired, errorType: "lost",
+		},
+		{
+			name: "the lease is lost after the response was started", policy: []guard.Policy{guard.MaxHold(time.Second)},
+			handler: func(w http.ResponseWriter, r *http.Request) { ok(w, r); <-r.Context().Done() },
+			status:  200, after: time.Second, result: guard.ResultAcquired, errorType: "lost", panics: http.ErrAbortHandler,
+		},
+		{
+			name: "the lease is lost and the handler has said that it failed", policy: []guard.Policy{guard.MaxHold(time.Second)},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				http.Error(w, "interrupted", http.StatusInternalServerError)
+			},
+			status: 500, after: time.Second, result: guard.ResultAcquired, errorType: "lost",
+		},
+		{
+			name: "the lease is lost and the handler has blamed the client", policy: []guard.Policy{guard.MaxHold(time.Second)},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				http.Error(w, "not found", http.StatusNotFound)
+			},
+			status: 404, after: time.Second, result: guard.ResultAcquired, errorType: "lost", panics: http.ErrAbortHandler,
+		},
+		{
+			name:    "the release finds the lease gone, nothing was written",
+			handler: func(http.ResponseWriter, *http.Request) {},
+			before: func(_ *testing.T, l *locks) {
+				l.store.release = func(context.Context, guard.Lease) error { return guard.ErrLost }
+			},
+			status: 500, code: "lost", result: guard.ResultAcquired, errorType: "lost",
+		},
+		{
+			name: "the release finds the lease gone, the response was started", handler: ok,
+			before: func(_ *testing.T, l *locks) {
+				l.store.release = func(context.Context, guard.Lease) error { return guard.ErrLost }
+			},
+			status: 200, result: guard.ResultAcquired, errorType: "lost", panics: http.ErrAbortHandler,
+		},
+		{
+			name:   "the handler runs longer than its lease and renewals do not fail",
+			policy: []guard.Policy{guard.TTL(time.Second)},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-time.After(10 * time.Second):
+				case <-r.Context().Done():
+					assert.Fail(t, "the lease was lost")
+				}
+				ok(w, r)
+			},
+			status: 200, after: 10 * time.Second, result: guard.ResultAcquired,
+		},
+	} {
+		t.Run(r.name, r.run)
+	}
+}
+
+// The store is told to release, does not answer, and the handler's work is done.
+func TestAFailedReleaseDoesNotChangeTheResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocks(t)
+		l.store.release = func(context.Context, guard.Lease) error { return errNetwork }
+		w, panicked := serve(routed(byID(l), ok), get(t.Context(), "/orders/42"))
+		assert.Nil(t, panicked)
+		assert.Equal(t, 200, w.Code)
+		assert.Equal(t, "done", w.Body.String())
+		_, o := l.seen.ended()
+		assert.Equal(t, "release_failed", o.ErrorType)
+		l.store.release = nil
+		require.NoError(t, l.Close(t.Context()))
+	})
+}
+
+func TestALateAnswerOfAGrantDoesNotLeaveTheLockBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocks(t)
+		l.store.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
+			_, _ = l.store.Locker.Acquire(ctx, r) // granted, and the reply is lost
+			return guard.Lease{}, errNetwork
+		}
+		w, _ := serve(routed(byID(l, httpguard.MaxWait(0)), unreached(t)), get(t.Context(), "/orders/42"))
+		assert.Equal(t, 503, w.Code)
+		synctest.Wait()
+		assert.True(t, l.free(t, "order/42"))
+	})
+}
+
+func TestTooManyLocalWaitersAreRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocks(t, guard.MaxWaiters(1))
+		leave := l.rival(t, "order/42", time.Minute)
+		h := routed(byID(l), ok)
+		first := make(chan int)
+		go func() {
+			w, _ := serve(h, get(t.Context(), "/orders/42"))
+			first <- w.Code
+		}()
+		synctest.Wait()
+		start := time.Now()
+		w, _ := serve(h, get(t.Context(), "/orders/42"))
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, 409, w.Code)
+		assert.Equal(t, "contended", problemIn(t, w).Code)
+		_, o := l.seen.ended()
+		assert.Equal(t, guard.ResultRefused, o.Result)
+		leave()
+		assert.Equal(t, 200, <-first)
+		require.NoError(t, l.Close(t.Context()))
+	})
+}
+
+func TestALockInsideTheSameLockIsAMistakeAndNoDeadlock(t *testing.T) {
+	l := newLocks(t)
+	w, _ := serve(routed(byID(l), byID(l)(unreached(t)).ServeHTTP), get(t.Context(), "/orders/42"))
+	assert.Equal(t, 500, w.Code)
+	assert.Equal(t, "nested", problemIn(t, w).Code)
+	assert.Empty(t, w.Header().Get("Retry-After"))
+}
+
+func TestAnUnfitServerIsAMistakeAndNotAnOutage(t *testing.T) {
+	l := newLocks(t)
+	l.store.acquire = func(context.Context, guard.Request) (guard.Lease, error) {
+		return guard.Lease{}, fmt.Errorf("%w: GETDEL", guard.ErrUnsupported)
+	}
+	w, _ := serve(routed(byID(l), unreached(t)), get(t.Context(), "/orders/42"))
+	assert.Equal(t, 500, w.Code)
+	assert.Equal(t, "unsupported", problemIn(t, w).Code)
+}
+
+func TestHandlerHasTheLockAndItsToken(t *testing.T) {
+	l := newLocks(t)
+	serve(routed(byID(l), func(_ http.ResponseWriter, r *http.Request) {
+		assert.True(t, guard.Holds(r.Context(), l.class.Name("42")))
+		assert.NotZero(t, fence.From(r.Context()))
+		assert.Equal(t, "42", r.PathValue("id"))
+		assert.False(t, l.free(t, "order/42"))
+	}), get(t.Context(), "/orders/42"))
+	assert.True(t, l.free(t, "order/42"))
+}
+
+func TestOneResponderReplacesAllResponses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(*testing.T, *locks)
+		want   error
+	}{
+		"held":        {held(time.Minute), guard.ErrHeld},
+		"unavailable": {down, guard.ErrUnavailable},
+		"lost": {func(_ *testing.T, l *locks) {
+			l.store.release = func(context.Context, guard.Lease) error { return guard.ErrLost }
+		}, guard.ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLocks(t)
+			tc.before(t, l)
+			var got error
+			own := httpguard.Respond(func(w http.ResponseWriter, _ *http.Request, err error) {
+				got = err
+				w.WriteHeader(http.StatusTeapot)
+			})
+			h := routed(byID(l, httpguard.MaxWait(0), own), func(http.ResponseWriter, *http.Request) {})
+			w, _ := serve(h, get(t.Context(), "/orders/42"))
+			assert.Equal(t, http.StatusTeapot, w.Code)
+			assert.Empty(t, w.Header(), "nothing of ours")
+			assert.ErrorIs(t, got, tc.want)
+		})
+	}
+}
+
+func TestAPanicOfTheHandlerKeepsItsStack(t *testing.T) {
+	l := newLocks(t)
+	var stack string
+	recovery := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				assert.Equal(t, errNetwork, recover())
+				buf := make([]byte, 1<<16)
+				stack = string(buf[:runtime.Stack(buf, false)])
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+	serve(recovery(routed(byID(l), handlerWithABug)), get(t.Context(), "/orders/42"))
+	assert.Contains(t, stack, "handlerWithABug")
+	assert.True(t, l.free(t, "order/42"))
+}
+
+func handlerWithABug(http.ResponseWriter, *http.Request) { panic(errNetwork) }
+
+func TestErrorAnswersWhatAHandlerMetItself(t *testing.T) {
+	own := fence.Grant{Name: "order/42", Token: 33, Owner: "own"}
+	stale := &fence.StaleError{Name: "order/42", Presented: 33, Seen: 34}
+	lostCtx, lose := context.WithCancelCause(t.Context())
+	lose(&guard.LostError{Name: "order/42", Reason: guard.LostDeadline})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, tc := range []struct {
+		name   string
+		ctx    context.Context
+		sent   *fence.Grant
+		err    error
+		status int
+		code   string
+	}{
+		{"stale, and the client presented that token", nil, &own, stale, 412, "fence_stale"},
+		{"stale, and the client presented another", nil, &fence.Grant{Name: "order/42", Token: 32}, stale, 500, "fence_stale"},
+		{"stale, and the client presented one of another name", nil, &fence.Grant{Name: "order/43", Token: 33}, stale, 500, "fence_stale"},
+		{"stale, and the client presented none", nil, nil, stale, 500, "fence_stale"},
+		{"stale as the client's by the caller's word", nil, nil, fmt.Errorf("%w: %w", httpguard.ErrBadRequest, stale), 412, "fence_stale"},
+		{"stale without details", nil, &own, fence.ErrStale, 500, "fence_stale"},
+		{"the lease is lost", nil, nil, &guard.LostError{}, 500, "lost"},
+		{"cancelled by a lost lease", lostCtx, nil, fmt.Errorf("query: %w", context.Canceled), 500, "lost"},
+		{"cancelled by the client", gone, nil, fmt.Errorf("query: %w", context.Canceled), 499, ""},
+		{"cancelled by somebody else", nil, nil, context.Canceled, 500, "other"},
+		{"another error of a client that is gone", gone, nil, guard.ErrUnavailable, 503, "unavailable"},
+		{"held, without details", nil, nil, guard.ErrHeld, 409, "contended"},
+		{"no lock in the context", nil, nil, fence.ErrMissing, 500, "other"},
+		{"an error of the program", nil, nil, errors.New("secret"), 500, "other"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx := tc.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			r := get(ctx, "/")
+			if tc.sent != nil {
+				httpguard.Present(r.Header, *tc.sent)
+			}
+			w := httptest.NewRecorder()
+			httpguard.Error(w, r, tc.err)
+			require.Equal(t, tc.status, w.Code)
+			assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+			if tc.code == "" {
+				assert.Empty(t, w.Body.String())
+				return
+			}
+			assert.Equal(t, tc.code, problemIn(t, w).Code)
+			assert.NotContains(t, w.Body.String(), "secret")
+			assert.False(t, strings.Contains(w.Body.String(), "33"))
+		})
+	}
+}
+
+func TestErrorKeepsHeadersOfOthersAndDropsTheLengthOfTheOtherBody(t *testing.T) {
+	w := httptest.NewRecorder()
+	w.Header().Set("X-Request-Id", "7")
+	w.Header().Set("Content-Length", "4")
+	httpguard.Error(w, get(t.Context(), "/"), guard.ErrLost)
+	assert.Equal(t, "7", w.Header().Get("X-Request-Id"))
+	assert.Empty(t, w.Header().Get("Content-Length"))
+}
+
+// Everybody who was refused in the same moment would come back in the same
+// second otherwise.
+func TestRetryAfterIsSpreadOverTwoSeconds(t *testing.T) {
+	seen := map[string]int{}
+	for range 200 {
+		w := httptest.NewRecorder()
+		httpguard.Error(w, get(t.Context(), "/"), &guard.HeldError{RetryIn: 2500 * time.Millisecond})
+		seen[w.Header().Get("Retry-After")]++
+	}
+	assert.Len(t, seen, 2)
+	assert.NotZero(t, seen["3"])
+	assert.NotZero(t, seen["4"])
+}
+
+func TestWaitEndsAtHalfOfTheServersWriteTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocks(t)
+		l.rival(t, "order/42", time.Minute)
+		ctx := context.WithValue(t.Context(), http.ServerContextKey, &http.Server{WriteTimeout: 4 * time.Second})
+		start := time.Now()
+		w, _ := serve(routed(byID(l), unreached(t)), get(ctx, "/orders/42"))
+		assert.Equal(t, 409, w.Code)
+		assert.Equal(t, 2*time.Second, time.Since(start))
+		require.NoError(t, l.Close(t.Context()))
+	})
+}
+
+// What comes from the lock must not be held against the client.
+func TestANameThatAnotherKindOfLockUsesIsNotTheClientsFault(t *testing.T) {
+	l := newLocks(t)
+	l.store.acquire = func(context.Context, guard.Request) (guard.Lease, error) {
+		return guard.Lease{}, fmt.Errorf("%w: the name is a semaphore", guard.ErrInvalid)
+	}
+	w, _ := serve(routed(byID(l), unreached(t)), get(t.Context(), "/orders/42"))
+	assert.Equal(t, 500, w.Code)
+	assert.Equal(t, "invalid", problemIn(t, w).Code)
+}
