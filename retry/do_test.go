@@ -186,6 +186,14 @@ func TestElapsedHoldsForRetryAfterToo(t *testing.T) {
 			}
 		})
 	}
+	took(t, 6*time.Second, func(t *testing.T) {
+		a := attempts{errs: []error{askedFor(forever)}}
+		err := retry.Do(t.Context(), limit(retry.Constant(10*ms)), func(ctx context.Context) error {
+			time.Sleep(6 * time.Second)
+			return a.do(ctx)
+		})
+		assert.Equal(t, askedFor(forever), err, "asked for when the limit has passed already")
+	})
 	took(t, 5*time.Second, func(t *testing.T) {
 		a := attempts{errs: []error{askedFor(4990 * ms)}}
 		require.NoError(t, retry.Do(t.Context(), limit(retry.Constant(10*ms)), a.do))
@@ -235,6 +243,12 @@ func TestEndOfContextDuringAnAttempt(t *testing.T) {
 	t.Run("a failure is told together with the cause", func(t *testing.T) {
 		ctx, cancel = context.WithCancelCause(t.Context())
 		err := retry.Do(ctx, retry.Constant(time.Hour), fail(errBusy))
+		require.ErrorIs(t, err, errBusy)
+		require.ErrorIs(t, err, errGone)
+	})
+	t.Run("so is the failure of the last attempt", func(t *testing.T) {
+		ctx, cancel = context.WithCancelCause(t.Context())
+		err := retry.Do(ctx, nil, fail(errBusy))
 		require.ErrorIs(t, err, errBusy)
 		require.ErrorIs(t, err, errGone)
 	})
