@@ -92,11 +92,7 @@ func Require(ctx context.Context) (Grant, error) {
 // Nothing is told if err holds no [*StaleError] (nil among others), or ctx
 // carries no grant of the name in it. Hold no lock that the callback might need.
 func Report(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	var stale *StaleError
-	if errors.As(err, &stale) {
+	if stale, ok := errors.AsType[*StaleError](err); ok {
 		if c := named(ctx, stale.Name); c != nil && c.stale != nil {
 			c.stale(stale)
 		}

@@ -57,7 +57,7 @@ func TestContextEndsWithItsParent(t *testing.T) {
 
 func TestNestedLocksAreAllFoundByName(t *testing.T) {
 	ctx := fence.NewContext(t.Context(), fence.Grant{Name: "a", Token: 7}, nil)
-	ctx = context.WithValue(ctx, "between", 1) //nolint:staticcheck // any value context will do
+	ctx = context.WithValue(ctx, new(int), "between")
 	ctx = fence.NewContext(ctx, fence.Grant{Name: "b", Token: 3}, nil)
 	assert.Equal(t, fence.Token(3), fence.From(ctx))
 	assert.Equal(t, fence.Token(7), fence.For(ctx, "a"))

@@ -107,8 +107,7 @@ func ExampleCheck() {
 	fmt.Println(t.put(second, "k", "two"))
 
 	err := t.put(first, "k", "three")
-	var stale *fence.StaleError
-	if errors.As(err, &stale) {
+	if stale, ok := errors.AsType[*fence.StaleError](err); ok {
 		fmt.Println("stale:", stale.Presented, "after", stale.Seen)
 	}
 	fmt.Println(t["k"].value)

@@ -42,8 +42,7 @@ func TestCheckAcceptsHigherAndEqualFromTheSameOwner(t *testing.T) {
 				return
 			}
 			require.ErrorIs(t, err, tc.want)
-			var stale *fence.StaleError
-			if errors.As(err, &stale) {
+			if stale, ok := errors.AsType[*fence.StaleError](err); ok {
 				assert.Equal(t, fence.StaleError{Name: "n", Presented: tc.presented.Token, Seen: tc.seen.Token}, *stale)
 				assert.Equal(t, "fence_stale", stale.ErrorType())
 			}

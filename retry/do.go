@@ -52,8 +52,8 @@ func Value[T any](ctx context.Context, p Policy, fn func(context.Context) (T, er
 		if value, err = fn(ctx); err == nil {
 			return value, nil
 		}
-		if final, is := isFinal(err); is {
-			return value, final
+		if _, final := errors.AsType[*backoff.PermanentError](err); final {
+			return value, unmarked(err)
 		}
 		if ctx.Err() != nil {
 			continue
@@ -67,16 +67,13 @@ func Value[T any](ctx context.Context, p Policy, fn func(context.Context) (T, er
 	}
 }
 
-// isFinal tells whether err ends the attempts, and what to return then.
-func isFinal(err error) (error, bool) {
-	var mark *backoff.PermanentError
-	if !errors.As(err, &mark) {
-		return nil, false
-	}
+// unmarked is err without the marks on its outside. Marks further in cannot be
+// taken off without losing what err says.
+func unmarked(err error) error {
 	for {
-		mark, outside := err.(*backoff.PermanentError) //nolint:errorlint // a mark further in cannot be taken off
-		if !outside {
-			return err, true
+		mark, is := err.(*backoff.PermanentError) //nolint:errorlint // see above
+		if !is {
+			return err
 		}
 		err = mark.Err
 	}

@@ -29,7 +29,7 @@ func ExamplePolicy() {
 
 func ExampleDo() {
 	attempt := 0
-	err := retry.Do(context.Background(), retry.Default, func(ctx context.Context) error {
+	err := retry.Do(context.Background(), retry.Default, func(context.Context) error {
 		if attempt++; attempt < 3 {
 			return errors.New("connection refused")
 		}
@@ -43,7 +43,7 @@ func ExampleDo() {
 func ExampleValue() {
 	answers := []error{errors.New("try again"), nil}
 	price, err := retry.Value(context.Background(), retry.Constant(time.Millisecond),
-		func(ctx context.Context) (float64, error) {
+		func(context.Context) (float64, error) {
 			err := answers[0]
 			answers = answers[1:]
 			return 9.5, err
@@ -55,7 +55,7 @@ func ExampleValue() {
 // What will not get better is not tried again.
 func ExamplePermanent() {
 	attempt := 0
-	err := retry.Do(context.Background(), retry.Default, func(ctx context.Context) error {
+	err := retry.Do(context.Background(), retry.Default, func(context.Context) error {
 		attempt++
 		return retry.Permanent(errors.New("no such order"))
 	})
@@ -82,17 +82,17 @@ func ExamplePolicy_Elapsed() {
 	// Output: true
 }
 
-// Throttled is an error of a client for a service that says when to come back.
-type Throttled struct{ after time.Duration }
+// ThrottledError is an error of a client for a service that says when to come back.
+type ThrottledError struct{ after time.Duration }
 
-func (t Throttled) Error() string             { return "too many requests" }
-func (t Throttled) RetryAfter() time.Duration { return t.after }
+func (t ThrottledError) Error() string             { return "too many requests" }
+func (t ThrottledError) RetryAfter() time.Duration { return t.after }
 
 func ExampleDo_retryAfter() {
 	start, attempt := time.Now(), 0
-	err := retry.Do(context.Background(), retry.Default, func(ctx context.Context) error {
+	err := retry.Do(context.Background(), retry.Default, func(context.Context) error {
 		if attempt++; attempt == 1 {
-			return Throttled{after: 50 * time.Millisecond}
+			return ThrottledError{after: 50 * time.Millisecond}
 		}
 		return nil
 	})
