@@ -184,6 +184,12 @@ func TestMessagesCanBeLostAndHeld(t *testing.T) {
 			receive("next")
 			lost.Wait(t, 1)
 
+			request := l.proxy.Swallow(redistest.Match{})
+			publish("again")
+			receive("again")
+			require.Zero(t, request.Count(), "a message is no request")
+			request.End()
+
 			held := l.proxy.HoldReply(redistest.Match{Command: "message"})
 			publish("held")
 			held.Wait(t, 1)
@@ -205,6 +211,30 @@ func TestSubscriptionCanBeSwallowedOrRefused(t *testing.T) {
 	reads(t, conn, "-NOPERM no channels\r\n+PONG\r\n")
 	f.Wait(t, 1)
 	quiet(t, conn)
+}
+
+func TestConfirmationsBelongToTheirOwnSubscription(t *testing.T) {
+	t.Parallel()
+	l := newLink(t)
+	conn := l.dial(t)
+	f := l.proxy.HoldReply(redistest.Match{Command: "SUBSCRIBE", Contains: "c3"})
+	write(t, conn, "SUBSCRIBE c1 c2\r\nSUBSCRIBE c3\r\n")
+	reads(t, conn, "*3\r\n$9\r\nsubscribe\r\n$2\r\nc1\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$2\r\nc2\r\n:2\r\n")
+	f.Wait(t, 1)
+	quiet(t, conn)
+	f.End()
+	reads(t, conn, "*3\r\n$9\r\nsubscribe\r\n$2\r\nc3\r\n:3\r\n")
+}
+
+func TestRefusedSubscriptionGetsOneReply(t *testing.T) {
+	t.Parallel()
+	l := newLink(t)
+	require.NoError(t, l.direct.Do(t.Context(), "ACL", "SETUSER", "default", "resetchannels").Err())
+	conn := l.dial(t)
+	f := l.proxy.HoldReply(redistest.Match{Command: "PING"})
+	write(t, conn, "SUBSCRIBE c1 c2\r\nPING\r\n")
+	reads(t, conn, "-NOPERM ")
+	f.Wait(t, 1)
 }
 
 func TestMonitorPassesAProxy(t *testing.T) {

@@ -22,9 +22,12 @@ func TestGoroutinesReportsLeftovers(t *testing.T) {
 	require.Len(t, r.said, 1)
 	require.Contains(t, r.said[0], "1 goroutines are left")
 	require.Contains(t, r.said[0], "redistest_test.leak")
+	require.Len(t, r.cleanups, 1)
+	r.cleanups[0]()
+	require.Len(t, r.said, 2, "it must look at the end of the test too")
 	close(stop)
 	check()
-	require.Len(t, r.said, 1)
+	require.Len(t, r.said, 2)
 }
 
 func TestGoroutinesGivesTimeToSettle(t *testing.T) {

@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -93,75 +94,6 @@ func TestProxyPassesEverythingUnchanged(t *testing.T) {
 	}
 }
 
-func TestStalledLinkHoldsBytesUntilPass(t *testing.T) {
-	t.Parallel()
-	l := newLink(t)
-	for range 10 {
-		require.NoError(t, l.behind.Ping(t.Context()).Err()) // connect
-		l.proxy.Stall()
-		silent(t, set(l.behind, "old connection")) // the client hangs up
-		silent(t, set(l.behind, "new connection"))
-		require.False(t, exists(t, l.direct, "old connection"))
-		l.proxy.Pass()
-		appears(t, l.direct, "old connection")
-		require.NoError(t, l.direct.FlushAll(t.Context()).Err())
-	}
-}
-
-func TestStalledLinkDeliversInOrderBothWays(t *testing.T) {
-	t.Parallel()
-	l := newLink(t)
-	conn := l.dial(t)
-	l.proxy.Stall()
-	write(t, conn, "SET k 1\r\n")
-	write(t, conn, "APPEND k 2\r\n")
-	write(t, conn, "GET k\r\n")
-	quiet(t, conn)
-	l.proxy.Pass()
-	reads(t, conn, "+OK\r\n:2\r\n$2\r\n12\r\n")
-}
-
-func TestStalledLinkHidesTheEndOfTheServer(t *testing.T) {
-	t.Parallel()
-	l := newLink(t)
-	conn := l.dial(t)
-	write(t, conn, "PING\r\n")
-	reads(t, conn, "+PONG\r\n")
-	l.proxy.Stall()
-	l.server.Kill()
-	quiet(t, conn)
-	l.proxy.Pass()
-	_, err := conn.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF)
-}
-
-func TestStalledRepliesAreExecuted(t *testing.T) {
-	t.Parallel()
-	l := newLink(t)
-	conn := l.dial(t)
-	l.proxy.StallReplies()
-	write(t, conn, "SET k v\r\n")
-	appears(t, l.direct, "k")
-	quiet(t, conn)
-	l.proxy.Pass()
-	reads(t, conn, "+OK\r\n")
-}
-
-func TestStalledRequestsLetMessagesThrough(t *testing.T) {
-	t.Parallel()
-	l := newLink(t)
-	conn := l.dial(t)
-	write(t, conn, "SUBSCRIBE ch\r\n")
-	reads(t, conn, "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
-	l.proxy.StallRequests()
-	write(t, conn, "PING\r\n")
-	require.NoError(t, l.direct.Publish(t.Context(), "ch", "hi").Err())
-	reads(t, conn, "*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$2\r\nhi\r\n")
-	quiet(t, conn)
-	l.proxy.Pass()
-	reads(t, conn, "*2\r\n$4\r\npong\r\n$0\r\n\r\n")
-}
-
 func TestDelayIsPerDirectionAndDoesNotAddUp(t *testing.T) {
 	t.Parallel()
 	const d = 80 * time.Millisecond
@@ -213,6 +145,56 @@ func TestResetEndsPresentConnections(t *testing.T) {
 	l.proxy.Pass()
 	require.NoError(t, l.proxy.Client(t).Ping(t.Context()).Err())
 	require.False(t, exists(t, l.direct, "k"), "held bytes must be lost")
+}
+
+func TestProxyEndsItsConnectionsWithItsTest(t *testing.T) {
+	t.Parallel()
+	var conn *net.TCPConn
+	t.Run("inner", func(inner *testing.T) {
+		l := newLink(inner)
+		conn = l.dial(t)
+		write(t, conn, "PING\r\n")
+		reads(t, conn, "+PONG\r\n")
+		l.proxy.Stall()
+	})
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+func TestErrorBeforeAnyRequestPasses(t *testing.T) {
+	t.Parallel()
+	l := newLink(t)
+	require.NoError(t, l.direct.ConfigSet(t.Context(), "maxclients", "2").Err())
+	got, err := io.ReadAll(l.dial(t))
+	require.NoError(t, err)
+	require.Equal(t, "-ERR max number of clients reached\r\n", string(got))
+}
+
+func TestEveryKindOfReplyIsOneReply(t *testing.T) {
+	t.Parallel()
+	kinds := []string{
+		"+OK\r\n", "-ERR\r\n", ":1\r\n", "$-1\r\n", "$0\r\n\r\n", "$3\r\n\r\n+\r\n", "*-1\r\n", "*0\r\n",
+		"*2\r\n*1\r\n:1\r\n$1\r\na\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(12345678901234567890\r\n", "!3\r\nERR\r\n",
+		"=5\r\ntxt:a\r\n", "%1\r\n+k\r\n*1\r\n:1\r\n", "~2\r\n:1\r\n:2\r\n", "|1\r\n+ttl\r\n:3\r\n$1\r\nv\r\n", "\n",
+	}
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	go func() {
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		lines := bufio.NewScanner(conn)
+		for i := 0; i < len(kinds) && lines.Scan(); i++ {
+			_, _ = io.WriteString(conn, kinds[i]) // the client notices what is missing
+		}
+	}()
+	l := link{proxy: redistest.NewProxy(t, server.Addr().String())}
+	l.proxy.Answer(redistest.Match{Command: "END"}, "+END")
+	conn := l.dial(t)
+	write(t, conn, strings.Repeat("NEXT\r\n", len(kinds))+"END\r\n")
+	reads(t, conn, strings.Join(kinds, "")+"+END\r\n")
 }
 
 func TestRetargetLeadsNewConnectionsElsewhere(t *testing.T) {

@@ -61,11 +61,12 @@ func appears(t *testing.T, c *redis.Client, key string) {
 // recorder is a test that only notes what it is told.
 type recorder struct {
 	testing.TB
-	said []string
+	said     []string
+	cleanups []func()
 }
 
-func (r *recorder) Helper()        {}
-func (r *recorder) Cleanup(func()) {}
+func (r *recorder) Helper()          {}
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 func (r *recorder) Errorf(format string, a ...any) {
 	r.said = append(r.said, fmt.Sprintf(format, a...))
 }

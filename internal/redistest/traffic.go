@@ -43,8 +43,7 @@ func (c *conn) request(raw []byte, args []string) {
 	}
 	name := strings.ToLower(args[0])
 	fault := c.proxy.meet(name, args)
-	switch name {
-	case "monitor", "psync", "sync":
+	if name == "psync" || name == "sync" {
 		c.raw = true
 	}
 	c.pending = append(c.pending, &pending{name: name, replies: replies(name, args), fault: fault})
