@@ -23,7 +23,7 @@ func (h *hold) ask() error {
 	l := h.line
 	ctx, cancel := h.limited()
 	defer cancel()
-	if l.held != nil && h.same(l.request) { // taken over from a call that left
+	if l.held != nil && (l.request.Owner == "" || h.same(l.request)) { // taken over from a call that left
 		h.waiting(l.held)
 		if err := h.pause(l.held); err != nil {
 			return h.leave(err)
@@ -133,8 +133,11 @@ func (h *hold) verdictOf(err error, sent time.Time) error {
 		h.downSince = time.Time{}
 		h.waiting(held)
 		g.mu.Lock()
-		l.known = l.known || l.request.Queue
+		l.known = l.known || held.Wake != nil
 		l.held = held
+		if !l.known {
+			l.request = Request{} // it left nothing at the store, so the next one has its own owner
+		}
 		l.dismissLocked(held)
 		g.mu.Unlock()
 		return held
@@ -224,8 +227,11 @@ func (h *hold) pause(last error) error {
 		if h.run == nil {
 			h.run = h.class.policy.backoff()
 		}
-		d := h.run.NextBackOff()
-		if d == retry.Stop {
+		d := time.Duration(retry.Stop)
+		if h.run != nil {
+			d = h.run.NextBackOff()
+		}
+		if d < 0 { // retry.Stop
 			return h.told(last)
 		}
 		switch {

@@ -62,7 +62,8 @@ type HeldError struct {
 	Foreign    bool          // the key holds another program's value
 
 	// Wake receives, or is closed, when asking again makes sense. A nil Wake
-	// means that the store cannot tell: poll.
+	// means that the store cannot tell, and that the refusal left nothing there:
+	// poll.
 	Wake <-chan struct{}
 }
 

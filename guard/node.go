@@ -1,0 +1,201 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// errNodeLimit ends the wait for one node.
+var errNodeLimit = errors.New("guard: no answer within the node limit")
+
+const (
+	silentAfter = 50 * time.Millisecond // a node that owes answers for this long, and four times what it took before, gets no more requests
+	silentFirst = time.Second           // the same for one that has never answered
+	silentOwes  = 2
+	cleanFor    = 5 * time.Minute // how long a node is asked to give up what it may still grant
+	cleanMost   = 10_000          // leases in its list
+)
+
+// node is one Locker of a quorum. A node that is frozen gets few requests, so
+// that neither they nor goroutines pile up; it is seen to again as soon as it
+// answers.
+type node struct {
+	Locker
+	number int
+	ahead  atomic.Int64 // its clock less ours, as last seen, ns
+
+	mu       sync.Mutex
+	owes     int           // requests without an answer
+	answered time.Time     // when it last answered, or was first asked after that
+	slowest  time.Duration // what an answer took of late; 0 if it has never answered
+	dirty    []dirty       // leases to be released there
+	cleaning bool
+}
+
+type dirty struct {
+	lease Lease
+	until time.Time
+}
+
+func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
+	sent, err := n.begin()
+	if err != nil {
+		return l, err
+	}
+	defer n.end(sent, &err)
+	l, err = n.Locker.Acquire(ctx, r)
+	at := l.Granted
+	var held *HeldError
+	if errors.As(err, &held) {
+		at = held.ServerTime
+	}
+	if at > 0 {
+		n.ahead.Store(int64(time.UnixMicro(int64(at)).Sub(sent)))
+	}
+	return l, err
+}
+
+func (n *node) renew(ctx context.Context, l Lease) (_ Lease, err error) {
+	sent, err := n.begin()
+	if err != nil {
+		return Lease{}, err
+	}
+	defer n.end(sent, &err)
+	return n.Locker.Renew(ctx, l)
+}
+
+func (n *node) release(ctx context.Context, l Lease) (err error) {
+	sent, err := n.begin()
+	if err != nil {
+		return err
+	}
+	defer n.end(sent, &err)
+	return n.Locker.Release(ctx, l)
+}
+
+func (n *node) begin() (time.Time, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if n.owes == 0 {
+		n.answered = now
+	}
+	patience := max(silentAfter, 4*n.slowest)
+	if n.slowest == 0 {
+		patience = silentFirst
+	}
+	if silent := now.Sub(n.answered); n.owes >= silentOwes && silent > patience {
+		return now, fmt.Errorf("%w: %d requests without an answer for %v", ErrUnavailable, n.owes, silent.Round(time.Millisecond))
+	}
+	n.owes++
+	return now, nil
+}
+
+func (n *node) end(sent time.Time, err *error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.owes--
+	if !errors.Is(*err, errNodeLimit) && !errors.Is(*err, context.Canceled) {
+		n.answered = time.Now()
+		n.slowest = max(n.answered.Sub(sent), n.slowest-n.slowest/8, time.Microsecond)
+	}
+}
+
+// clean releases l at the node in the background until it is confirmed: a grant
+// on its way to a node that hangs must not outlive the node's sleep.
+func (n *node) clean(l Lease) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.dirty) >= cleanMost {
+		n.dirty = n.dirty[1:] // it ends by itself
+	}
+	n.dirty = append(n.dirty, dirty{l, time.Now().Add(cleanFor)})
+	if !n.cleaning {
+		n.cleaning = true
+		go n.sweep()
+	}
+}
+
+func (n *node) sweep() {
+	pause := 10 * time.Millisecond
+	for {
+		n.mu.Lock()
+		if len(n.dirty) == 0 {
+			n.cleaning, n.dirty = false, nil
+			n.mu.Unlock()
+			return
+		}
+		next := n.dirty[0]
+		n.mu.Unlock()
+
+		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errNodeLimit)
+		err := n.Locker.Release(ctx, next.lease)
+		cancel()
+		if err == nil || isLost(err) || permanent(err) || time.Now().After(next.until) {
+			pause = 10 * time.Millisecond
+			n.mu.Lock()
+			if len(n.dirty) > 0 && n.dirty[0] == next {
+				n.dirty = n.dirty[1:]
+			}
+			n.mu.Unlock()
+			continue
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// ballot is a question on its way to several nodes.
+type ballot struct {
+	replies chan reply
+	asked   int
+	cancel  context.CancelFunc
+}
+
+func (q *quorum) ask(ctx context.Context, ttl time.Duration, f func(context.Context, *node) reply) *ballot {
+	all := make([]reply, len(q.nodes))
+	for i, n := range q.nodes {
+		all[i].node = n
+	}
+	return q.askSome(ctx, ttl, all, func(ctx context.Context, n *node, _ Lease) reply { return f(ctx, n) })
+}
+
+// askSome asks nodes at once. The questions go on after a majority has answered,
+// so that a slow node gets the lease too, each until the node limit.
+func (q *quorum) askSome(ctx context.Context, ttl time.Duration, nodes []reply, f func(context.Context, *node, Lease) reply) *ballot {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), q.limitFor(ttl), errNodeLimit)
+	b := &ballot{make(chan reply, len(nodes)), len(nodes), cancel}
+	var left atomic.Int32
+	left.Store(int32(len(nodes)))
+	for _, a := range nodes {
+		go func() {
+			answer := f(ctx, a.node, a.lease)
+			answer.node = a.node
+			b.replies <- answer
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		}()
+	}
+	return b
+}
+
+// collect hands the replies to take until it is satisfied or all are there. It
+// returns ctx's cause if that ends first.
+func (b *ballot) collect(ctx context.Context, take func(reply) bool) error {
+	for range b.asked {
+		select {
+		case a := <-b.replies:
+			if take(a) {
+				return nil
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package guard
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fence"
+)
+
+// QuorumOption configures a [Quorum].
+type QuorumOption interface{ quorumOption() }
+
+type quorumOption func(*quorum) error
+
+func (quorumOption) quorumOption() {}
+
+// NodeLimit is how long a node may take to answer; it matters only while no
+// majority has answered. 1 ms to 1 min; default a quarter of the TTL, at most 1 s.
+func NodeLimit(d time.Duration) QuorumOption {
+	return quorumOption(func(q *quorum) error {
+		if d < time.Millisecond || d > time.Minute {
+			return rangeError("NodeLimit", d, "1ms to 1m")
+		}
+		q.limit = d
+		return nil
+	})
+}
+
+// Quorum makes one Locker of independent nodes: Redlock, with fencing tokens. An
+// odd number of nodes, 3 or more, is needed; it returns [ErrInvalid] otherwise.
+//
+// A lease stands while a majority of the nodes has it. All nodes are asked at
+// once, and the answer is there as soon as a majority decides, so a minority that
+// is frozen or gone costs nothing. What it may still grant is undone: no lease is
+// left behind. A node that was restarted empty gets a lease back while the
+// majority stands.
+//
+// Mutual exclusion needs clocks that run at about the same rate on a majority of
+// the nodes, and nodes that grant nothing for a while after they were restarted
+// without their data: Request.Grace, which Quorum switches on. Tokens rise
+// strictly whatever clocks and messages do, as long as no majority loses its data
+// at once; see the proof in internal/model.
+//
+// Waiters poll, paced by [Backoff]: nodes would queue them in different orders.
+// The line and the hand-off inside a process work as ever.
+//
+// Source: Redlock, https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/;
+// tokens by an owner-checked majority register after Attiya, Bar-Noy and Dolev
+// (1995).
+func Quorum(nodes []Locker, opts ...QuorumOption) (Locker, error) {
+	if len(nodes) < 3 || len(nodes)%2 == 0 {
+		return nil, invalid("Quorum of %d nodes: want an odd number, 3 or more", len(nodes))
+	}
+	q := &quorum{need: len(nodes)/2 + 1, rounds: map[string]*round{}}
+	for i, n := range nodes {
+		if n == nil {
+			return nil, invalid("Quorum: node %d is nil", i+1)
+		}
+		q.nodes = append(q.nodes, &node{Locker: n, number: i + 1})
+	}
+	for _, o := range opts {
+		set, ok := o.(quorumOption)
+		if !ok {
+			return nil, invalid("Quorum: option is nil")
+		}
+		if err := set(q); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+// quorum is one Locker of several.
+type quorum struct {
+	nodes []*node
+	need  int
+	limit time.Duration
+
+	mu     sync.Mutex
+	rounds map[string]*round // by the owner that asks, once a round of it has failed
+	sweep  int
+}
+
+// round is what is kept of an owner whose last round failed. Its grants were
+// released, which retires the owner at the nodes, so each round has its own.
+type round struct {
+	n     uint64
+	floor fence.Token // highest mark that a refusal reported
+	until time.Time
+}
+
+// Acquire runs one round.
+func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
+	if ctx.Err() != nil {
+		return Lease{}, context.Cause(ctx)
+	}
+	if r.Name == "" || r.Owner == "" || r.TTL < time.Millisecond {
+		return Lease{}, invalid("a request needs a name, an owner and a TTL")
+	}
+	asked := r
+	last := q.round(r.Owner)
+	r.Owner, r.Queue = ownerOf(r.Owner, last.n), false
+	r.Grace = max(r.Grace, max(r.TTL, r.MinHold)+2*time.Second)
+	sent := time.Now()
+	r.Propose = max(r.Propose, q.proposal(sent), last.floor+TokensPerGrant)
+
+	b := q.ask(ctx, r.TTL, func(ctx context.Context, n *node) reply {
+		l, err := n.acquire(ctx, r)
+		return reply{lease: l, err: err}
+	})
+	var v votes
+	done := func() bool {
+		token, granted := v.leading()
+		pending := len(q.nodes) - v.answers
+		best := token.votes + pending // no other value can still win more
+		return token.votes >= q.need || granted+pending < q.need || (best < q.need && granted >= q.need)
+	}
+	why := b.collect(ctx, func(a reply) bool { v.add(a); return done() })
+	token, granted := v.leading()
+	switch {
+	case why != nil:
+	case token.votes >= q.need:
+	case granted >= q.need:
+		token.value, why = q.writeBack(ctx, r, &v)
+	default:
+		why = v.verdict(r.Name, len(q.nodes), q.need)
+	}
+	until := Until(sent, r.TTL)
+	if why == nil && !time.Now().Before(until) {
+		why = invalidRound(r, time.Since(sent))
+	}
+	if why != nil {
+		b.cancel()
+		q.failed(asked.Owner, last.n, v.mark, r.TTL)
+		q.undo(r)
+		return Lease{}, why
+	}
+	return Lease{
+		Request: Request{Name: r.Name, Owner: r.Owner, TTL: r.TTL, Queue: asked.Queue, Floor: asked.Floor, Propose: asked.Propose,
+			MinHold: r.MinHold, Once: r.Once, Grace: asked.Grace, Label: r.Label, Trace: r.Trace},
+		Token: token.value, Granted: v.granted, Since: sent, Until: until, HandOffs: v.handOffs,
+	}, nil
+}
+
+// writeBack makes the highest token that was returned the one of a majority. It
+// goes only to nodes whose grant was seen, and they check the owner: a grant that
+// was not seen may have been made after another owner's.
+func (q *quorum) writeBack(ctx context.Context, r Request, v *votes) (fence.Token, error) {
+	var highest fence.Token
+	for _, a := range v.leases {
+		highest = max(highest, a.lease.Token)
+	}
+	b := q.askSome(ctx, r.TTL, v.leases, func(ctx context.Context, n *node, l Lease) reply {
+		l.Token = highest
+		_, err := n.renew(ctx, l)
+		return reply{lease: l, err: err}
+	})
+	var stored votes
+	why := b.collect(ctx, func(a reply) bool {
+		stored.add(a)
+		return len(stored.leases) >= q.need || len(stored.leases)+len(v.leases)-stored.answers < q.need
+	})
+	if why == nil && len(stored.leases) < q.need {
+		why = stored.failure(Lease{Request: r}, len(q.nodes), q.need)
+	}
+	return highest, why
+}
+
+// proposal is a token ahead of every node's clock when it decides, so that all of
+// them return it.
+func (q *quorum) proposal(now time.Time) fence.Token {
+	var ahead time.Duration
+	for _, n := range q.nodes {
+		ahead = max(ahead, time.Duration(n.ahead.Load()))
+	}
+	return fence.Token(now.Add(ahead + proposalSlack).UnixMicro())
+}
+
+// proposalSlack covers what a request may take to a node more often than not.
+const proposalSlack = 5 * time.Millisecond
+
+// ownerOf is the owner of an asker's n-th round: the asker's own first, then 128
+// bits that only somebody who knows it can tell.
+func ownerOf(owner string, n uint64) string {
+	if n == 0 {
+		return owner
+	}
+	sum := sha256.Sum256([]byte(owner + "#" + strconv.FormatUint(n, 10)))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+func (q *quorum) round(owner string) round {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r := q.rounds[owner]; r != nil {
+		return *r
+	}
+	return round{}
+}
+
+func (q *quorum) failed(owner string, n uint64, mark fence.Token, ttl time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	if len(q.rounds) >= q.sweep {
+		for o, r := range q.rounds {
+			if now.After(r.until) {
+				delete(q.rounds, o)
+			}
+		}
+		q.sweep = 2*len(q.rounds) + 64
+	}
+	r := q.rounds[owner]
+	if r == nil {
+		r = &round{}
+		q.rounds[owner] = r
+	}
+	r.n, r.floor, r.until = max(r.n, n+1), max(r.floor, mark), now.Add(ttl+time.Minute)
+}
+
+// undo takes back what a failed round may have been granted, or may still be.
+func (q *quorum) undo(r Request) {
+	for _, n := range q.nodes {
+		n.clean(Lease{Request: r})
+	}
+}
+
+// Renew extends the lease on a majority. A node that has lost it gets it back,
+// once a majority has confirmed it in this round, and does not count in it.
+func (q *quorum) Renew(ctx context.Context, l Lease) (Lease, error) {
+	if ctx.Err() != nil {
+		return Lease{}, context.Cause(ctx)
+	}
+	sent := time.Now()
+	var confirmed atomic.Bool
+	wipe := make(chan *node, len(q.nodes))
+	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
+		_, err := n.renew(ctx, l)
+		if isLost(err) {
+			wipe <- n
+			if confirmed.Load() { // after the majority: nobody else will look
+				q.replant(l, wipe)
+			}
+		}
+		return reply{lease: l, err: err}
+	})
+	var v votes
+	why := b.collect(ctx, func(a reply) bool {
+		v.add(a)
+		return len(v.leases) >= q.need || len(v.leases)+len(q.nodes)-v.answers < q.need
+	})
+	if why != nil {
+		b.cancel()
+		return Lease{}, why
+	}
+	if len(v.leases) < q.need {
+		return Lease{}, v.failure(l, len(q.nodes), q.need)
+	}
+	confirmed.Store(true)
+	q.replant(l, wipe)
+	l.Since, l.Until = sent, Until(sent, l.TTL)
+	return l, nil
+}
+
+// replant gives nodes that lost the lease a new copy, in the background. It is an
+// Acquire, so a node in its restart grace refuses it, which makes it safe: what a
+// rival was granted there before it was wiped is over when grace ends. The token
+// such a node returns is of no interest.
+func (q *quorum) replant(l Lease, nodes <-chan *node) {
+	for {
+		select {
+		case n := <-nodes:
+			r := l.Request
+			r.Queue, r.Floor, r.Propose = false, l.Token, 0
+			r.Grace = max(r.Grace, max(r.TTL, r.MinHold)+2*time.Second)
+			go func() {
+				ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(l.TTL), errNodeLimit)
+				defer cancel()
+				_, _ = n.acquire(ctx, r) // the next renewal tries again
+			}()
+		default:
+			return
+		}
+	}
+}
+
+// Release ends the lease everywhere and returns once a majority has confirmed.
+// The other nodes are seen to in the background.
+func (q *quorum) Release(ctx context.Context, l Lease) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if l.Token == 0 { // abandoned: of the owner's rounds only the last is not undone yet
+		l.Owner = ownerOf(l.Owner, q.round(l.Owner).n)
+	}
+	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
+		err := n.release(ctx, l)
+		if err != nil && !isLost(err) {
+			n.clean(l)
+		}
+		return reply{lease: l, err: err}
+	})
+	var v votes
+	why := b.collect(ctx, func(a reply) bool {
+		v.add(a)
+		return len(v.leases) >= q.need || len(v.leases)+len(q.nodes)-v.answers < q.need
+	})
+	if why != nil || len(v.leases) >= q.need {
+		return why
+	}
+	return v.failure(l, len(q.nodes), q.need)
+}
+
+func (q *quorum) limitFor(ttl time.Duration) time.Duration {
+	if q.limit > 0 {
+		return q.limit
+	}
+	return min(ttl/4, time.Second)
+}

@@ -1,0 +1,271 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/guard"
+	"github.com/holdfast-go/holdfast/guard/guardtest"
+)
+
+func newQuorum(t *testing.T, n int) ([]*faults, guard.Locker) {
+	t.Helper()
+	nodes := make([]*faults, n)
+	lockers := make([]guard.Locker, n)
+	for i := range nodes {
+		nodes[i] = newFaults()
+		lockers[i] = nodes[i]
+	}
+	q, err := guard.Quorum(lockers)
+	require.NoError(t, err)
+	return nodes, q
+}
+
+func freeze(n *faults) {
+	n.acquire = func(ctx context.Context, _ guard.Request) (guard.Lease, error) { return guard.Lease{}, hang(ctx) }
+	n.renew = func(ctx context.Context, _ guard.Lease) (guard.Lease, error) { return guard.Lease{}, hang(ctx) }
+	n.release = func(ctx context.Context, _ guard.Lease) error { return hang(ctx) }
+}
+
+func refuse(n *faults) {
+	n.acquire = func(context.Context, guard.Request) (guard.Lease, error) { return guard.Lease{}, broken() }
+	n.renew = func(context.Context, guard.Lease) (guard.Lease, error) { return guard.Lease{}, broken() }
+	n.release = func(context.Context, guard.Lease) error { return broken() }
+}
+
+func TestQuorumKeepsTheContract(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			guardtest.Run(t, guardtest.Config{NoQueue: true, Bubble: synctest.Test, New: func(t *testing.T) guard.Locker {
+				_, q := newQuorum(t, n)
+				return q
+			}})
+		})
+	}
+}
+
+func TestQuorumRefusesWhatCannotBeAMajority(t *testing.T) {
+	s := newFaults()
+	for _, nodes := range [][]guard.Locker{nil, {s}, {s, s}, {s, s, s, s}, {s, nil, s}} {
+		_, err := guard.Quorum(nodes)
+		require.ErrorIs(t, err, guard.ErrInvalid)
+	}
+	_, err := guard.Quorum([]guard.Locker{s, s, s}, guard.NodeLimit(0))
+	require.ErrorIs(t, err, guard.ErrInvalid)
+	assert.ErrorContains(t, err, "NodeLimit")
+	_, err = guard.Quorum([]guard.Locker{s, s, s}, nil)
+	require.ErrorIs(t, err, guard.ErrInvalid)
+}
+
+func TestQuorumMinorityThatIsFrozenCostsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 5)
+		freeze(nodes[0])
+		freeze(nodes[3])
+		g := newGuard(t, q, guard.TTL(3*time.Second))
+		start := time.Now()
+		for range 20 {
+			require.NoError(t, guard.Do(t.Context(), g.Name("a"), nothing))
+		}
+		assert.Zero(t, time.Since(start))
+		require.NoError(t, guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
+			time.Sleep(30 * time.Second)
+			return ctx.Err()
+		}))
+		assert.Equal(t, 30*time.Second, time.Since(start), "renewed by the other three")
+		assert.LessOrEqual(t, nodes[0].acquires.Load(), int32(50))
+		require.NoError(t, g.Close(t.Context()))
+		for _, n := range nodes { // thaw, and let what is owed to them be done
+			n.release = nil
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
+
+func TestQuorumWithoutAMajorityIsUnavailableNotHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		refuse(nodes[0])
+		refuse(nodes[1])
+		g := newGuard(t, q)
+		err := guard.Do(t.Context(), g.Name("a").Wait(time.Second), nothing)
+		require.ErrorIs(t, err, guard.ErrUnavailable)
+		require.NotErrorIs(t, err, guard.ErrHeld)
+		require.ErrorIs(t, err, errNetwork)
+		assert.ErrorContains(t, err, "node 1: ")
+		assert.ErrorContains(t, err, "node 2: ")
+		require.NoError(t, g.Close(t.Context()))
+		time.Sleep(10 * time.Second)
+		assert.True(t, free(t, nodes[2].Locker, "a"), "the third node's grant was undone")
+
+		nodes[0].acquire, nodes[1].acquire, nodes[0].release, nodes[1].release = nil, nil, nil, nil
+		time.Sleep(10 * time.Second) // what they were owed is done
+		rival(t, nodes[0].Locker, "b", time.Hour)
+		rival(t, nodes[1].Locker, "b", time.Hour)
+		g = newGuard(t, q)
+		err = guard.Do(t.Context(), g.Name("b").Wait(time.Second), nothing)
+		var held *guard.HeldError
+		require.ErrorAs(t, err, &held)
+		assert.Equal(t, "rival", held.Holder)
+		assert.Greater(t, held.RetryIn, 59*time.Minute, "the second smallest of three: one free, two held")
+	})
+}
+
+func TestQuorumNodeRestartedEmptyGetsTheLeaseBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		g := newGuard(t, q, guard.TTL(3*time.Second))
+		lost := func(n *faults) { n.Locker = newFaults().Locker }
+		require.NoError(t, guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
+			synctest.Wait()
+			for _, n := range nodes { // one after the other: at no time is a majority gone
+				lost(n)
+				time.Sleep(2 * time.Second)
+				assert.False(t, free(t, n.Locker, "a"), "within two renewals")
+			}
+			return ctx.Err()
+		}))
+		err := guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
+			synctest.Wait() // or the third node's grant, on its way, would make a majority
+			lost(nodes[0])
+			lost(nodes[1])
+			return untilDone(ctx)
+		})
+		require.ErrorIs(t, err, guard.ErrLost)
+		time.Sleep(time.Minute)
+		assert.True(t, free(t, nodes[0].Locker, "a"), "a majority is needed to give it back")
+	})
+}
+
+func TestQuorumTokensRiseWhileNodesComeAndGo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 5)
+		g := newGuard(t, q, guard.TTL(3*time.Second))
+		var last fence.Token
+		for i := range 300 {
+			down := []*faults{nodes[i%5], nodes[(i*3+1)%5]}
+			for _, n := range down {
+				refuse(n)
+			}
+			require.NoError(t, guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
+				assert.Greater(t, fence.From(ctx), last)
+				last = fence.From(ctx) + 63
+				return nil
+			}))
+			for _, n := range down {
+				n.acquire, n.renew, n.release = nil, nil, nil
+			}
+			time.Sleep(20 * time.Millisecond) // what was refused is undone
+		}
+	})
+}
+
+// Nodes disagree on the token; the highest one is written to a majority before
+// anybody sees it.
+func TestQuorumWritesADisputedTokenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		for i, n := range nodes { // marks that differ, far ahead of the clock
+			l := rival(t, n.Locker, "a", time.Hour)
+			l.Token += fence.Token((i + 1) * 10_000_000)
+			_, err := n.Locker.Renew(t.Context(), l)
+			require.NoError(t, err)
+			require.NoError(t, n.Locker.Release(t.Context(), l))
+		}
+		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
+		l, err := q.Acquire(t.Context(), r)
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range nodes {
+			assert.Positive(t, n.renews.Load())
+			same, err := n.Locker.Acquire(t.Context(), r)
+			require.NoError(t, err)
+			assert.Equal(t, l.Token, same.Token)
+		}
+		require.NoError(t, q.Release(t.Context(), l))
+		synctest.Wait()
+		r.Owner = "bbbbbbbbbbbbbbbbbbbbbb"
+		next, err := q.Acquire(t.Context(), r)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, next.Token, l.Token+guard.TokensPerGrant)
+		assert.Equal(t, int32(1), nodes[0].renews.Load(), "after a write-back nodes agree again")
+	})
+}
+
+func TestQuorumCancelledRoundIsUndone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		for _, n := range nodes {
+			n.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
+				_, _ = n.Locker.Acquire(context.WithoutCancel(ctx), r)
+				return guard.Lease{}, hang(ctx)
+			}
+		}
+		g := newGuard(t, q)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		start := time.Now()
+		require.ErrorIs(t, guard.Do(ctx, g.Name("a"), nothing), context.Canceled)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		time.Sleep(2 * time.Second)
+		for _, n := range nodes {
+			assert.True(t, free(t, n.Locker, "a"))
+		}
+		require.NoError(t, g.Close(t.Context()))
+	})
+}
+
+func TestQuorumExcludesUnderContention(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, q := newQuorum(t, 3)
+		inside, runs := 0, 0
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range 6 {
+			g := newGuard(t, q)
+			wg.Go(func() {
+				for range 10 {
+					assert.NoError(t, guard.Do(t.Context(), g.Name("a"), func(context.Context) error {
+						mu.Lock()
+						inside++
+						assert.Equal(t, 1, inside)
+						mu.Unlock()
+						time.Sleep(5 * time.Millisecond)
+						mu.Lock()
+						inside--
+						runs++
+						mu.Unlock()
+						return nil
+					}))
+				}
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, 60, runs)
+	})
+}
+
+func TestQuorumOfRefusalsIsPermanent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		for _, n := range nodes[:2] {
+			n.acquire = func(context.Context, guard.Request) (guard.Lease, error) { return guard.Lease{}, permanentError{} }
+		}
+		g := newGuard(t, q)
+		start := time.Now()
+		err := guard.Do(t.Context(), g.Name("a"), nothing)
+		require.ErrorIs(t, err, guard.ErrUnavailable)
+		assert.Zero(t, time.Since(start))
+		var p permanentError
+		assert.True(t, errors.As(err, &p))
+	})
+}
