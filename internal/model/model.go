@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/model/explore"
 	"github.com/holdfast-go/holdfast/internal/model/failover"
 	"github.com/holdfast-go/holdfast/internal/model/handoff"
+	"github.com/holdfast-go/holdfast/internal/model/line"
 	"github.com/holdfast-go/holdfast/internal/model/mark"
 	"github.com/holdfast-go/holdfast/internal/model/redlock"
 	"github.com/holdfast-go/holdfast/internal/model/reigns"
@@ -34,6 +35,7 @@ func Cases() []explore.Case {
 		redlock.Cases(),
 		mark.Cases(),
 		handoff.Cases(),
+		line.Cases(),
 		failover.Cases(),
 		reigns.Cases(),
 	)

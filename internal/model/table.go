@@ -48,7 +48,7 @@ func ReadTable(file string) (Table, error) {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		cells := strings.Split(line, " | ")
-		if strings.HasPrefix(line, "| ") && len(cells) > 3 {
+		if strings.HasPrefix(line, "| ") && len(cells) > 3 && !strings.HasPrefix(line, "| model |") {
 			t[strings.TrimPrefix(strings.Join(cells[:3], " | "), "| ")] = line
 		}
 	}
