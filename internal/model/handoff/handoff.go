@@ -117,8 +117,7 @@ type stepper struct {
 	emit explore.Emit[state]
 }
 
-// step does what change does to a copy of the state. The arguments are formatted
-// after that.
+// step emits what change makes of the state.
 func (x *stepper) step(change func(t *state) (broken string), format string, args ...any) {
 	t := *x.from
 	broken := change(&t)

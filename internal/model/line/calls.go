@@ -123,7 +123,7 @@ func (x *stepper) call(index int) {
 	switch c.phase {
 	case queued, asking, chosen:
 		if x.Cancel {
-			x.step(func(t *state) string { return x.cancel(t, i) }, "%c stops waiting", letter(i))
+			x.step(func(t *state) string { x.cancel(t, i); return "" }, "%c stops waiting", letter(i))
 		}
 		if c.phase == chosen {
 			x.step(func(t *state) string { return x.starts(t, i) }, "%c starts", letter(i))
@@ -168,7 +168,7 @@ func (x *stepper) starts(t *state, i uint8) (broken string) {
 }
 
 // cancel takes a call that stops waiting out of the line.
-func (x *stepper) cancel(t *state, i uint8) (broken string) {
+func (x *stepper) cancel(t *state, i uint8) {
 	c, l := &t.call[i-1], &t.line
 	switch c.phase {
 	case queued:
@@ -184,5 +184,4 @@ func (x *stepper) cancel(t *state, i uint8) (broken string) {
 		}
 	}
 	c.phase = over
-	return ""
 }

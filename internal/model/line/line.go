@@ -75,6 +75,7 @@ type stepper struct {
 	emit explore.Emit[state]
 }
 
+// step emits what change makes of the state.
 func (x *stepper) step(change func(t *state) (broken string), format string, args ...any) {
 	t := *x.from
 	broken := change(&t)

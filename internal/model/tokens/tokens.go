@@ -13,6 +13,17 @@
 //	ORDER   it is above every token of a grant that ended before it was asked for
 //	UNIQUE  no other grant has it
 //
+// Why they hold, for any number of nodes and attempts. Take a grant with base t.
+// At each node of some majority there was an interval of its ownership that began
+// with a base of at most t being granted, and in which the mark reached at least
+// t: the nodes that granted t, or those that stored it. That is why a node must
+// not count that is owned by another by then, or that stores a larger base: a
+// second copy of the acquire may have begun another interval. The majorities of
+// two grants meet in a node, where one interval came first. When the other began,
+// the mark was at least t, so the base granted was at least t + Block, and so is
+// the token of that grant. A grant that had ended before the other was asked for
+// came first wherever they meet. Nothing here is about time.
+//
 // A grant owns Block consecutive tokens, and both rules are about all of them.
 // A format with 64 tokens behaves like one with 3, since the model compares and
 // never counts them; one case has 64.
