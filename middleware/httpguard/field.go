@@ -13,13 +13,10 @@ func quote(s string) string {
 	var plain, display strings.Builder
 	ascii := true
 	for _, c := range []byte(s) {
-		switch {
-		case c == '"' || c == '\\':
+		if c == '"' || c == '\\' {
 			plain.WriteByte('\\')
-			plain.WriteByte(c)
-		default:
-			plain.WriteByte(c)
 		}
+		plain.WriteByte(c)
 		if c < ' ' || c > '~' {
 			ascii = false
 		}

@@ -61,21 +61,21 @@ func (l *layer) Release(ctx context.Context, lease guard.Lease) error {
 	return l.Locker.Release(ctx, lease)
 }
 
-// rival takes name for ttl like another process.
-func (l *locks) rival(t *testing.T, name string, ttl time.Duration) (leave func()) {
+// rival takes order/42 for ttl like another process.
+func (l *locks) rival(t *testing.T, ttl time.Duration) (leave func()) {
 	t.Helper()
 	lease, err := l.store.Locker.Acquire(t.Context(), guard.Request{
-		Name: name, Owner: "rivalrivalrivalrival22", TTL: ttl, Label: "secret-host:1",
+		Name: "order/42", Owner: "rivalrivalrivalrival22", TTL: ttl, Label: "secret-host:1",
 	})
 	require.NoError(t, err)
 	return func() { assert.NoError(t, l.store.Locker.Release(context.Background(), lease)) }
 }
 
-// free tells whether somebody new would be granted name.
-func (l *locks) free(t *testing.T, name string) bool {
+// free tells whether somebody new would be granted order/42.
+func (l *locks) free(t *testing.T) bool {
 	t.Helper()
 	lease, err := l.store.Locker.Acquire(context.Background(), guard.Request{
-		Name: name, Owner: "probeprobeprobeprobe22", TTL: time.Second,
+		Name: "order/42", Owner: "probeprobeprobeprobe22", TTL: time.Second,
 	})
 	if err != nil {
 		require.ErrorIs(t, err, guard.ErrHeld)
@@ -85,10 +85,11 @@ func (l *locks) free(t *testing.T, name string) bool {
 	return true
 }
 
-// soonFree requires name to be free within 100 ms.
-func (l *locks) soonFree(t *testing.T, name string) {
+// over waits for the end of one call, and requires order/42 to be free by then.
+func (l *locks) over(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return l.free(t, name) }, 100*time.Millisecond, time.Millisecond, "%s is still held", name)
+	eventually(t, "ended", func() bool { n, _ := l.seen.ended(); return n == 1 })
+	require.True(t, l.free(t))
 }
 
 // recorder is an observer that keeps what it sees.
@@ -174,8 +175,11 @@ func live(t *testing.T, h http.Handler) *httptest.Server {
 }
 
 type details struct {
-	Type, Title, Detail, Code string
-	Status                    int
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
 }
 
 func problemIn(t *testing.T, w *httptest.ResponseRecorder) details {

@@ -23,7 +23,7 @@ import (
 type Key func(*http.Request) (parts []string, err error)
 
 var (
-	// ErrSkip, returned by a [Key], lets the request run without a lock.
+	// ErrSkip is what a [Key] returns to let the request run without a lock.
 	ErrSkip = errors.New("httpguard: no lock for this request")
 
 	// ErrBadRequest reports that the request lacks what the lock needs: a key,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -66,9 +67,7 @@ func TestKeysTakeTheirPartsFromTheRequest(t *testing.T) {
 			mux.Handle("/t/{tenant}/orders/{id}", h)
 			mux.Handle("/rest/{rest...}", h)
 			r := get(t.Context(), tc.target)
-			for k, v := range tc.header {
-				r.Header[k] = v
-			}
+			maps.Copy(r.Header, tc.header)
 			w, _ := serve(mux, r)
 			if tc.want != "" {
 				require.Equal(t, 200, w.Code, w.Body)
@@ -197,7 +196,7 @@ func TestTwoRoutesWithOneClassAndKeyExcludeEachOther(t *testing.T) {
 	refused := 0
 	mux.Handle("/cancel/{id}", lock(unreached(t)))
 	mux.Handle("/other/{id}", lock(http.HandlerFunc(ok)))
-	mux.Handle("/pay/{id}", lock(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	mux.Handle("/pay/{id}", lock(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		for target, want := range map[string]int{"/cancel/42": 409, "/other/43": 200} {
 			w, _ := serve(mux, get(context.Background(), target))
 			assert.Equal(t, want, w.Code)

@@ -58,9 +58,8 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 		d := min(p.retryIn, retryCap) + rand.N(time.Second)
 		h.Set("Retry-After", strconv.Itoa(int((d+time.Second-1)/time.Second)))
 	}
-	body, _ := json.Marshal(p) // strings and a number: it cannot fail
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // the client may be gone
 }
 
 const docs = "https://pkg.go.dev/github.com/holdfast-go/holdfast/"
