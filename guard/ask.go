@@ -20,23 +20,23 @@ const (
 // wait ends. On success h holds the lease; otherwise h has left the line and the
 // next call goes on where it stopped.
 func (h *hold) ask() error {
-	l := h.line
+	q := h.line.q
 	ctx, cancel := h.limited()
 	defer cancel()
-	if l.held != nil && (l.request.Owner == "" || h.same(l.request)) { // taken over from a call that left
-		h.waiting(l.held)
-		if err := h.pause(l.held); err != nil {
+	if q.held != nil && (q.request.Owner == "" || h.same(q.request)) { // taken over from a call that left
+		h.waiting(q.held)
+		if err := h.pause(q.held); err != nil {
 			return h.leave(err)
 		}
 	}
 	for {
-		h.request()
-		before := l.asleep
-		l.asleep = suspended()
+		h.request(q)
+		before := q.asleep
+		q.asleep = suspended()
 		sent := time.Now()
 		h.attempts++
-		lease, err := h.guard.store.Acquire(ctx, l.request)
-		asleep := l.asleep
+		lease, err := h.guard.store.Acquire(ctx, q.request)
+		asleep := q.asleep
 		if lease.Since.Before(sent) { // published to us: it counts from the request before
 			asleep = before
 		}
@@ -60,22 +60,20 @@ func (h *hold) ask() error {
 }
 
 // request makes sure that the line's request is one h can use.
-func (h *hold) request() {
-	l := h.line
-	if l.request.Owner != "" && h.same(l.request) {
+func (h *hold) request(q *question) {
+	if q.request.Owner != "" && h.same(q.request) {
 		return
 	}
 	p := &h.class.policy
 	h.guard.mu.Lock()
 	defer h.guard.mu.Unlock()
-	if l.known { // another TTL: this owner is of no use
-		h.guard.abandonLocked(h.ctx, l.request)
+	if q.known { // another TTL: this owner is of no use
+		h.guard.abandonLocked(h.ctx, q.request)
 	}
-	l.known, l.held = false, nil
-	l.request = Request{
+	*q = question{request: Request{
 		Name: h.name, Owner: newOwner(), TTL: p.ttl, MinHold: p.minHold, Queue: h.limit != 0,
 		Label: p.label, Trace: h.trace,
-	}
+	}}
 }
 
 // same tells whether r asks for what h wants. Label and trace may differ: they
@@ -112,16 +110,17 @@ func (h *hold) retire(r Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.abandonLocked(h.ctx, r)
-	h.line.known, h.line.held, h.line.request = false, nil, Request{}
+	*h.line.q = question{}
 }
 
 // verdictOf keeps what an answer says about the line's owner. It returns nil if
 // the owner was refused as such, so that a fresh one can ask at once.
 func (h *hold) verdictOf(err error, sent time.Time) error {
 	l, g := h.line, h.guard
+	q := l.q
 	if errors.Is(err, ErrLost) {
 		g.mu.Lock()
-		l.known, l.held, l.request = false, nil, Request{}
+		*q = question{}
 		g.mu.Unlock()
 		return nil
 	}
@@ -130,13 +129,15 @@ func (h *hold) verdictOf(err error, sent time.Time) error {
 		held = &HeldError{Name: h.name}
 	}
 	if held != nil {
-		h.downSince = time.Time{}
+		if h.waits != nil {
+			h.waits.downSince = time.Time{}
+		}
 		h.waiting(held)
 		g.mu.Lock()
-		l.known = l.known || held.Wake != nil
-		l.held = held
-		if !l.known {
-			l.request = Request{} // it left nothing at the store, so the next one has its own owner
+		q.known = q.known || held.Wake != nil
+		q.held = held
+		if !q.known {
+			q.request = Request{} // it left nothing at the store, so the next one has its own owner
 		}
 		l.dismissLocked(held)
 		g.mu.Unlock()
@@ -145,11 +146,11 @@ func (h *hold) verdictOf(err error, sent time.Time) error {
 	if permanent(err) {
 		return err
 	}
-	if h.downSince.IsZero() {
-		h.downSince = sent
+	if h.wait().downSince.IsZero() {
+		h.wait().downSince = sent
 	}
 	g.mu.Lock()
-	l.known, l.held = l.request.Owner != "", nil
+	q.known, q.held = q.request.Owner != "", nil
 	if errors.Is(err, ErrUnavailable) {
 		l.dismissLocked(err)
 	}
@@ -175,7 +176,7 @@ func (h *hold) final(ctx context.Context, err error) bool {
 	if !errors.Is(err, ErrUnavailable) || permanent(err) {
 		return true
 	}
-	return !h.hasLimit() && time.Since(h.downSince) >= downFor
+	return !h.hasLimit() && time.Since(h.wait().downSince) >= downFor
 }
 
 // hasLimit tells whether the caller said how long to wait.
@@ -224,19 +225,20 @@ func (h *hold) pause(last error) error {
 			again = t.C
 		}
 	} else {
-		if h.run == nil {
-			h.run = h.class.policy.backoff()
+		w := h.wait()
+		if w.run == nil {
+			w.run = h.class.policy.backoff()
 		}
 		d := time.Duration(retry.Stop)
-		if h.run != nil {
-			d = h.run.NextBackOff()
+		if w.run != nil {
+			d = w.run.NextBackOff()
 		}
 		if d < 0 { // retry.Stop
 			return h.told(last)
 		}
 		switch {
 		case held == nil && !h.hasLimit():
-			d = min(d, downFor-time.Since(h.downSince))
+			d = min(d, downFor-time.Since(h.wait().downSince))
 		case held != nil && held.RetryIn > 0:
 			d = min(d, held.RetryIn+time.Millisecond)
 		}

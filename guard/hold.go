@@ -21,19 +21,13 @@ type hold struct {
 	at    time.Time     // when the call began
 	limit time.Duration // of the wait; -1 none, 0 does not wait
 
-	attempts  int
-	waited    bool        // observers have heard of a holder
-	metHolder fence.Token // which one
-	downSince time.Time   // first unanswered request in a row
-	run       retry.Backoff
-	returned  bool // fn returned
+	attempts int
+	returned bool // fn returned
+	waits    *waits
 
 	// Guard.mu
-	state      state
-	line       *line
-	prev, next *hold
-	turn       chan struct{}
-	verdict    error // why the call was dismissed
+	state state
+	line  *line
 
 	lease   Lease
 	token   fence.Token   // of this holder: lease.Token and what was handed on
@@ -45,15 +39,30 @@ type hold struct {
 	stale   bool
 	telling sync.WaitGroup // events that come before the end
 
-	slot       int // place in the agenda, -1 if none
-	wakeAt     time.Time
-	renewAt    time.Time
-	renewing   int   // renewals on their way
-	renewTries int   // in a row without success
-	renewErr   error // of the last one
-	renewCtx   context.Context
-	renewStop  context.CancelFunc
-	isDue      bool
+	slot    int // place in the agenda, -1 if none
+	wakeAt  time.Time
+	renewAt time.Time
+	renewal *renewal
+}
+
+// waits is what a call needs only if it cannot have the name at once. Guard.mu
+// protects prev, next and verdict; the rest is the calling goroutine's.
+type waits struct {
+	prev, next *hold
+	turn       chan struct{}
+	verdict    error       // why the call was dismissed
+	met        bool        // observers have heard of a holder
+	holder     fence.Token // which one
+	downSince  time.Time   // first unanswered request in a row
+	run        retry.Backoff
+}
+
+// wait returns h.waits, made on first use by the calling goroutine.
+func (h *hold) wait() *waits {
+	if h.waits == nil {
+		h.waits = &waits{}
+	}
+	return h.waits
 }
 
 type state uint8
@@ -84,8 +93,8 @@ func (w *work) Value(key any) any {
 }
 
 func (h *hold) wake() {
-	if h.turn != nil {
-		h.turn <- struct{}{} // has room: a call gets one turn for each time it waits
+	if h.waits != nil && h.waits.turn != nil {
+		h.waits.turn <- struct{}{} // has room: a call gets one turn for each time it waits
 	}
 }
 
@@ -156,7 +165,7 @@ func (h *hold) start(lease Lease, asleep time.Duration) error {
 	g, l := h.guard, h.line
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l.known, l.held, l.request = false, nil, Request{}
+	l.answered()
 	if g.idle != nil { // closed while the request was on its way
 		g.abandonLocked(h.ctx, lease.Request)
 		g.askNextLocked(h.ctx, l)
@@ -164,7 +173,7 @@ func (h *hold) start(lease Lease, asleep time.Duration) error {
 		g.leaveLocked()
 		return &endedError{h.name, []error{ErrClosed}}
 	}
-	l.lease, l.used = lease, 0
+	l.used = 0
 	l.passBy = lease.Since.Add(min(passFor, lease.Until.Sub(lease.Since)/4))
 	h.holdLocked(lease, lease.Token, asleep)
 	if lease.Shared {
@@ -173,7 +182,9 @@ func (h *hold) start(lease Lease, asleep time.Duration) error {
 		return nil
 	}
 	l.asker, l.holder = nil, h
-	l.dismissLocked(l.heldHere())
+	if l.impatient > 0 {
+		l.dismissLocked(l.heldHere())
+	}
 	return nil
 }
 
@@ -215,16 +226,16 @@ func (h *hold) enter() (entered, asks bool) {
 // rejoinLocked puts h, whose lease was lost before its work began, back into
 // line.
 func (g *Guard) rejoinLocked(h *hold) (asks bool) {
-	h.lost, h.renewTries, h.renewErr = nil, 0, nil
+	h.lost, h.renewal = nil, nil
 	l := g.lines[h.name]
 	if l == nil {
-		l = &line{name: h.name, asker: h}
+		l = newLine(h.name, h)
 		g.lines[h.name] = l
 		h.line, h.state = l, asking
 		return true
 	}
-	if h.turn == nil {
-		h.turn = make(chan struct{}, 1)
+	if w := h.wait(); w.turn == nil {
+		w.turn = make(chan struct{}, 1)
 	}
 	l.pushFront(h)
 	return false
@@ -273,7 +284,7 @@ func (h *hold) checkLocked() *LostError {
 	if h.state != holding || h.lost != nil || time.Now().Before(h.untilLocked()) {
 		return nil
 	}
-	return h.guard.loseLocked(h, LostDeadline, h.renewErr)
+	return h.guard.loseLocked(h, LostDeadline, h.renewErrLocked())
 }
 
 // untilLocked is the local end of the lease on Go's clock, which stood still

@@ -4,36 +4,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
 // line is where the calls of this Guard that want one name stand, first come
-// first served. At any time at most one of holder, asker and leaving is set;
-// while calls wait, exactly one is, so somebody always moves the line on. A line
-// without any of them and without waiters is removed.
+// first served. It has a holder or an asker, so somebody always moves it on; a
+// line without either is removed.
 //
 // The request in flight belongs to the line, not to the call that sent it: when
 // the asker leaves, the next call goes on with the same owner and keeps the
 // place in the store's queue.
 //
-// Guard.mu protects the fields; request and asleep are the asker's.
+// Guard.mu protects the fields; what the question says is changed by the asker
+// alone.
 type line struct {
-	name    string
-	holder  *hold // holds the lease here
-	asker   *hold // asks the store
-	leaving bool  // a release is on its way
+	name   string
+	holder *hold // holds the lease here, or gives it back
+	asker  *hold // asks the store
 
 	first, last *hold // waiting, in order of arrival
 	n           int
 	impatient   int // waiting calls that want the next verdict only
 
-	request Request       // of the owner that asks; Owner "" if there is none
-	known   bool          // the store may know that owner: it queues, or an answer is missing
-	asleep  time.Duration // suspended() before its last request
-	held    *HeldError    // the last verdict for that owner, if the wait for it goes on
-	lease   Lease         // of the holder
-	used    int           // how often the lease was passed on
-	passBy  time.Time     // the lease is not passed on after this
+	q      *question // while there is an asker, or an owner to go on with
+	used   int       // how often the lease was passed on
+	passBy time.Time // the lease is not passed on after this
+}
+
+// question is the request in flight of a line, and the last answer to it.
+type question struct {
+	request Request       // Owner "" if the next request needs a fresh one
+	known   bool          // the store may know the owner: it queues, or an answer is missing
+	asleep  time.Duration // suspended() before the last request
+	held    *HeldError    // the last answer, if the wait for the name goes on
+}
+
+var (
+	lines     = sync.Pool{New: func() any { return new(line) }}
+	questions = sync.Pool{New: func() any { return new(question) }}
+)
+
+func newLine(name string, asker *hold) *line {
+	l := lines.Get().(*line)
+	l.name, l.asker, l.q = name, asker, questions.Get().(*question)
+	return l
+}
+
+// answered drops the question once its owner is of no further use.
+func (l *line) answered() {
+	if l.q != nil {
+		*l.q = question{}
+		questions.Put(l.q)
+		l.q = nil
+	}
+}
+
+// held is the last answer of the store, nil if there is none or it is out of
+// date.
+func (l *line) held() *HeldError {
+	if l.q == nil {
+		return nil
+	}
+	return l.q.held
 }
 
 func (l *line) push(h *hold) {
@@ -41,7 +74,7 @@ func (l *line) push(h *hold) {
 	if l.last == nil {
 		l.first = h
 	} else {
-		l.last.next, h.prev = h, l.last
+		l.last.waits.next, h.waits.prev = h, l.last
 	}
 	l.last = h
 	l.n++
@@ -53,10 +86,10 @@ func (l *line) push(h *hold) {
 // pushFront puts back a call whose lease was lost before it could start.
 func (l *line) pushFront(h *hold) {
 	h.line, h.state = l, queued
-	if h.next = l.first; h.next == nil {
+	if h.waits.next = l.first; l.first == nil {
 		l.last = h
 	} else {
-		h.next.prev = h
+		l.first.waits.prev = h
 	}
 	l.first = h
 	l.n++
@@ -66,17 +99,18 @@ func (l *line) pushFront(h *hold) {
 }
 
 func (l *line) remove(h *hold) {
-	if h.prev == nil {
-		l.first = h.next
+	w := h.waits
+	if w.prev == nil {
+		l.first = w.next
 	} else {
-		h.prev.next = h.next
+		w.prev.waits.next = w.next
 	}
-	if h.next == nil {
-		l.last = h.prev
+	if w.next == nil {
+		l.last = w.prev
 	} else {
-		h.next.prev = h.prev
+		w.next.waits.prev = w.prev
 	}
-	h.prev, h.next = nil, nil
+	w.prev, w.next = nil, nil
 	l.n--
 	if h.limit == 0 {
 		l.impatient--
@@ -93,16 +127,22 @@ func (l *line) stopPassing() {
 
 // askNextLocked makes the first waiting call the asker. If nobody waits the line
 // is removed, and an owner that the store may know is abandoned; ctx gives the
-// values for that.
+// values for that. The caller must not use l after that.
 func (g *Guard) askNextLocked(ctx context.Context, l *line) {
-	l.holder, l.asker, l.leaving = nil, nil, false
+	l.holder, l.asker = nil, nil
 	next := l.first
 	if next == nil {
 		delete(g.lines, l.name)
-		if l.known {
-			g.abandonLocked(ctx, l.request)
+		if l.q != nil && l.q.known {
+			g.abandonLocked(ctx, l.q.request)
 		}
+		l.answered()
+		*l = line{}
+		lines.Put(l)
 		return
+	}
+	if l.q == nil {
+		l.q = questions.Get().(*question)
 	}
 	l.remove(next)
 	next.state, l.asker = asking, next
@@ -113,10 +153,10 @@ func (g *Guard) askNextLocked(ctx context.Context, l *line) {
 // the name now.
 func (l *line) dismissLocked(err error) {
 	for h := l.first; h != nil && l.impatient > 0; {
-		next := h.next
+		next := h.waits.next
 		if h.limit == 0 {
 			l.remove(h)
-			h.state, h.line, h.verdict = dismissed, nil, err
+			h.state, h.line, h.waits.verdict = dismissed, nil, err
 			h.wake()
 		}
 		h = next
@@ -125,10 +165,12 @@ func (l *line) dismissLocked(err error) {
 
 // heldHere is the verdict of a line whose holder is in this process.
 func (l *line) heldHere() *HeldError {
-	return &HeldError{
-		Name: l.name, Holder: l.lease.Label, Trace: l.lease.Trace, Token: l.lease.Token, Mark: l.lease.Token,
-		RetryIn: max(0, time.Until(l.lease.Until)),
+	he := &HeldError{Name: l.name}
+	if h := l.holder; h != nil {
+		he.Holder, he.Trace, he.Token, he.Mark = h.lease.Label, h.lease.Trace, h.lease.Token, h.lease.Token
+		he.RetryIn = max(0, time.Until(h.lease.Until))
 	}
+	return he
 }
 
 // join gives h its place: it becomes the asker of a new line, or stands in one.
@@ -141,7 +183,7 @@ func (g *Guard) join(h *hold) (asks bool, err error) {
 	}
 	l := g.lines[h.name]
 	if l == nil {
-		l = &line{name: h.name, asker: h}
+		l = newLine(h.name, h)
 		g.lines[h.name] = l
 		h.line, h.state = l, asking
 		return true, nil
@@ -150,7 +192,7 @@ func (g *Guard) join(h *hold) (asks bool, err error) {
 		g.leaveLocked()
 		return false, err
 	}
-	h.turn = make(chan struct{}, 1)
+	h.wait().turn = make(chan struct{}, 1)
 	l.push(h)
 	return false, nil
 }
@@ -163,12 +205,12 @@ func (l *line) refuse(h *hold) error {
 	}
 	full := h.class.policy.maxWaiters > 0 && n >= h.class.policy.maxWaiters
 	switch {
-	case h.limit == 0 && l.asker != nil && l.held == nil:
+	case h.limit == 0 && l.asker != nil && l.held() == nil:
 		return nil // the verdict is on its way
 	case h.limit != 0 && !full:
 		return nil
-	case l.held != nil:
-		he := *l.held
+	case l.held() != nil:
+		he := *l.held()
 		he.Wake, he.Waited, he.Attempts = nil, 0, 0
 		return &he
 	default:
@@ -187,7 +229,7 @@ func (h *hold) await() (asks bool, err error) {
 	defer stop()
 	var why error
 	select {
-	case <-h.turn:
+	case <-h.waits.turn:
 	case <-h.ctx.Done():
 		why = h.ended(h.standing())
 	case <-limit:
@@ -200,10 +242,10 @@ func (h *hold) await() (asks bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if why == nil {
-		if h.verdict != nil {
+		if h.waits.verdict != nil {
 			g.leaveLocked()
 		}
-		return h.state == asking, h.verdict
+		return h.state == asking, h.waits.verdict
 	}
 	// The turn may have come in the same moment; then it must be passed on.
 	switch h.state {
@@ -226,9 +268,9 @@ func (h *hold) meet() {
 	var he *HeldError
 	switch {
 	case l == nil || h.state != queued: // its turn has come already
-	case l.held != nil:
-		he = l.held
-	case l.holder != nil || l.leaving:
+	case l.held() != nil:
+		he = l.held()
+	case l.holder != nil:
 		he = l.heldHere()
 	}
 	h.guard.mu.Unlock()
@@ -245,14 +287,14 @@ func (h *hold) standing() error {
 	defer g.mu.Unlock()
 	l := h.line
 	if l == nil {
-		return h.verdict
+		return h.waits.verdict
 	}
-	if l.asker != nil && l.held == nil {
+	if l.asker != nil && l.held() == nil {
 		return nil
 	}
 	he := l.heldHere()
-	if l.held != nil {
-		*he = *l.held
+	if held := l.held(); held != nil {
+		*he = *held
 	}
 	he.Wake, he.Waited, he.Attempts = nil, time.Since(h.at), h.attempts
 	return he
@@ -280,10 +322,14 @@ func (h *hold) ended(last error) error { return ended(h.ctx, h.name, last) }
 
 // waiting tells the observers of a holder that they have not heard of.
 func (h *hold) waiting(he *HeldError) {
-	if h.guard.obs == nil || (h.waited && h.metHolder == he.Token) {
+	if h.guard.obs == nil {
 		return
 	}
-	h.waited, h.metHolder = true, he.Token
+	w := h.wait()
+	if w.met && w.holder == he.Token {
+		return
+	}
+	w.met, w.holder = true, he.Token
 	h.event(Event{Kind: Waiting, Holder: he})
 }
 

@@ -263,8 +263,9 @@ func (q *quorum) Renew(ctx context.Context, l Lease) (Lease, error) {
 	}
 	confirmed.Store(true)
 	q.replant(l, wipe)
-	l.Since, l.Until = sent, Until(sent, l.TTL)
-	return l, nil
+	renewed := l // slower nodes are still being asked about l
+	renewed.Since, renewed.Until = sent, Until(sent, l.TTL)
+	return renewed, nil
 }
 
 // replant gives nodes that lost the lease a new copy, in the background. It is an

@@ -84,6 +84,7 @@ func TestQuorumMinorityThatIsFrozenCostsNothing(t *testing.T) {
 		assert.Equal(t, 30*time.Second, time.Since(start), "renewed by the other three")
 		assert.LessOrEqual(t, nodes[0].acquires.Load(), int32(50))
 		require.NoError(t, g.Close(t.Context()))
+		synctest.Wait()
 		for _, n := range nodes { // thaw, and let what is owed to them be done
 			n.release = nil
 		}
@@ -107,6 +108,7 @@ func TestQuorumWithoutAMajorityIsUnavailableNotHeld(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.True(t, free(t, nodes[2].Locker, "a"), "the third node's grant was undone")
 
+		synctest.Wait()
 		nodes[0].acquire, nodes[1].acquire, nodes[0].release, nodes[1].release = nil, nil, nil, nil
 		time.Sleep(10 * time.Second) // what they were owed is done
 		rival(t, nodes[0].Locker, "b", time.Hour)
@@ -153,6 +155,7 @@ func TestQuorumTokensRiseWhileNodesComeAndGo(t *testing.T) {
 		var last fence.Token
 		for i := range 300 {
 			down := []*faults{nodes[i%5], nodes[(i*3+1)%5]}
+			synctest.Wait()
 			for _, n := range down {
 				refuse(n)
 			}
@@ -161,6 +164,7 @@ func TestQuorumTokensRiseWhileNodesComeAndGo(t *testing.T) {
 				last = fence.From(ctx) + 63
 				return nil
 			}))
+			synctest.Wait()
 			for _, n := range down {
 				n.acquire, n.renew, n.release = nil, nil, nil
 			}

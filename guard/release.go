@@ -41,9 +41,6 @@ func (h *hold) finish(fnErr error) error {
 		return h.tellEnd(fnErr, nil, false, nil)
 	}
 	h.state = releasing
-	if h.line != nil {
-		h.line.holder, h.line.leaving = nil, true
-	}
 	g.mu.Unlock()
 
 	err := h.release()
@@ -90,13 +87,11 @@ func (h *hold) lostAtRelease(err error) *LostError {
 func (h *hold) release() error {
 	within := h.class.policy.releaseWithin
 	by := time.Now().Add(within)
-	base := context.WithoutCancel(h.ctx)
 	unsure := false
 	for wait := 5 * time.Millisecond; ; wait *= 2 {
-		left := time.Until(by)
-		ctx, cancel := context.WithTimeout(base, min(left, max(within/4, time.Millisecond)))
+		ctx := &limit{Context: h.ctx, until: time.Now().Add(min(time.Until(by), max(within/4, time.Millisecond)))}
 		err := h.guard.store.Release(ctx, h.lease)
-		cancel()
+		ctx.stop()
 		if unsure && errors.Is(err, ErrLost) {
 			return nil // an earlier copy of this request did it
 		}
@@ -118,7 +113,7 @@ func (h *hold) tellEnd(fnErr error, lost *LostError, atRelease bool, releaseErr 
 	h.telling.Wait()
 	if h.guard.obs != nil {
 		o := h.outcome(ResultAcquired)
-		if h.waited {
+		if h.waits != nil && h.waits.met {
 			o.Result = ResultAfterWait
 		}
 		o.Waited, o.HeldFor = h.granted.Sub(h.at), time.Since(h.granted)
@@ -149,7 +144,7 @@ func (h *hold) tellRefused(err error) {
 	o := h.outcome(ResultFailed)
 	o.Waited, o.Err = time.Since(h.at), err
 	held := errors.Is(err, ErrHeld)
-	full := held && !h.waited && h.limit != 0 && h.attempts == 0
+	full := held && (h.waits == nil || !h.waits.met) && h.limit != 0 && h.attempts == 0
 	switch {
 	case errors.Is(h.ctx.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded):
 		o.Result, o.ErrorType = ResultTimeout, "timeout"
@@ -191,7 +186,7 @@ func (g *Guard) releaseLaterLocked(h *hold) {
 // holder (it starts with a fresh lease of the length it asked for), and MinHold.
 func (g *Guard) nextHolderLocked(h *hold) *hold {
 	l := h.line
-	if l == nil || l.first == nil || l.used >= min(l.lease.HandOffs, TokensPerGrant-1) || !time.Now().Before(l.passBy) {
+	if l == nil || l.first == nil || l.used >= min(h.lease.HandOffs, TokensPerGrant-1) || !time.Now().Before(l.passBy) {
 		return nil
 	}
 	next := l.first
@@ -208,7 +203,7 @@ func (g *Guard) handOnLocked(h, next *hold) {
 	l.remove(next)
 	l.used++
 	l.holder = next
-	next.holdLocked(h.lease, l.lease.Token+fence.Token(l.used), h.asleep)
+	next.holdLocked(h.lease, h.lease.Token+fence.Token(l.used), h.asleep)
 	next.wake()
 }
 
@@ -225,7 +220,6 @@ func (g *Guard) passOnLocked(h *hold) {
 		return
 	}
 	l, lease, ctx := h.line, h.lease, context.WithoutCancel(h.ctx)
-	l.holder, l.leaving = nil, true
 	g.backgroundLocked(func() {
 		g.insist(ctx, lease, lease.Until)
 		g.mu.Lock()

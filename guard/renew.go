@@ -30,9 +30,12 @@ type renewals struct {
 func (g *Guard) renewSoonLocked(h *hold, now time.Time) {
 	h.renewAt = now.Add(max(h.lease.TTL/6, time.Millisecond))
 	h.line.stopPassing()
-	if h.renewing < renewTwice && !h.isDue {
-		h.isDue = true
-		h.renewing++
+	if h.renewal == nil {
+		h.renewal = &renewal{}
+	}
+	if r := h.renewal; r.flying < renewTwice && !r.due {
+		r.due = true
+		r.flying++
 		d := &g.due
 		if len(d.queue) == 0 {
 			d.since = now
@@ -70,42 +73,61 @@ func (g *Guard) renewDue() {
 		h := d.queue[0]
 		d.queue = d.queue[1:]
 		d.since = time.Now()
-		h.isDue = false
+		h.renewal.due = false
 		if h.state != holding || h.lost != nil {
-			h.renewing--
+			h.renewal.flying--
 			continue
 		}
-		lease, ctx := h.lease, h.renewalContextLocked()
+		lease, r, ctx := h.lease, h.renewal, h.renewalContextLocked()
 		g.mu.Unlock()
-		h.renew(ctx, lease)
+		_ = h.renew(ctx, lease, r)
 		g.mu.Lock()
 	}
+}
+
+// renewal is what a hold needs from its first renewal on. Guard.mu protects it.
+type renewal struct {
+	due    bool  // in the queue
+	flying int   // requests in the queue or on their way
+	tries  int   // in a row without success
+	err    error // of the last one
+	ctx    context.Context
+	stop   context.CancelFunc
 }
 
 // renewalContextLocked keeps the values of the caller's context, so that traces
 // of the store's client have a parent, and ends with the hold.
 func (h *hold) renewalContextLocked() context.Context {
-	if h.renewCtx == nil {
-		h.renewCtx, h.renewStop = context.WithCancel(context.WithoutCancel(h.ctx))
+	r := h.renewal
+	if r.ctx == nil {
+		r.ctx, r.stop = context.WithCancel(context.WithoutCancel(h.ctx))
 	}
-	return h.renewCtx
+	return r.ctx
 }
 
 func (h *hold) stopRenewalLocked() {
-	if h.renewStop != nil {
-		h.renewStop()
+	if h.renewal != nil && h.renewal.stop != nil {
+		h.renewal.stop()
 	}
 }
 
+// renewErrLocked is what the renewals of a lost lease failed with.
+func (h *hold) renewErrLocked() error {
+	if h.renewal == nil {
+		return nil
+	}
+	return h.renewal.err
+}
+
 // renew sends one renewal and takes its answer into account.
-func (h *hold) renew(ctx context.Context, old Lease) error {
+func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
 	g := h.guard
 	asleep := suspended()
 	lease, err := g.store.Renew(ctx, old)
 
 	g.mu.Lock()
-	h.renewing--
-	if h.state != holding || h.lost != nil {
+	r.flying--
+	if h.state != holding || h.lost != nil || h.renewal != r { // over, or back in line since
 		g.mu.Unlock()
 		return ErrLost
 	}
@@ -119,10 +141,10 @@ func (h *hold) renew(ctx context.Context, old Lease) error {
 	case errors.Is(err, ErrLost):
 		lost = g.loseLocked(h, LostGone, nil)
 	default:
-		h.renewTries++
-		h.renewErr = err
-		again := time.Now().Add(renewPause(h.lease.TTL, h.renewTries))
-		if again.Before(h.renewAt) && h.renewing == 0 {
+		r.tries++
+		r.err = err
+		again := time.Now().Add(renewPause(h.lease.TTL, r.tries))
+		if again.Before(h.renewAt) && r.flying == 0 {
 			h.renewAt = again
 			g.agenda.add(h)
 		}
@@ -155,14 +177,11 @@ func (h *hold) renewedLocked(lease Lease, asleep time.Duration) *LostError {
 	if lost := h.checkLocked(); lost != nil || h.lost != nil {
 		return lost
 	}
-	h.renewTries, h.renewErr = 0, nil
+	h.renewal.tries, h.renewal.err = 0, nil
 	if lease.Until.Add(-sleptSince(asleep)).After(h.untilLocked()) { // answers may overtake each other
 		h.lease, h.asleep = lease, asleep
 		h.renewAt = nextRenewal(lease)
 		h.guard.agenda.add(h)
-		if h.line != nil {
-			h.line.lease = lease
-		}
 	}
 	return nil
 }
@@ -188,9 +207,12 @@ func (h *hold) extend(ctx context.Context) error {
 		h.tellLost(lost)
 		return err
 	}
-	h.renewing++
+	if h.renewal == nil {
+		h.renewal = &renewal{}
+	}
+	h.renewal.flying++
 	h.line.stopPassing()
-	lease := h.lease
+	lease, r := h.lease, h.renewal
 	g.mu.Unlock()
-	return h.renew(ctx, lease)
+	return h.renew(ctx, lease, r)
 }

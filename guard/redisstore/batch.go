@@ -14,6 +14,12 @@ const (
 	maxBatch  = 256                   // requests in one batch
 	slowAfter = 20 * time.Millisecond // without an answer for this long, one more batch may go
 	parkFor   = time.Second           // an idle worker ends after this
+
+	quickWithin = 25 * time.Millisecond // a caller may be stuck in a read this long
+	quickBelow  = 5 * time.Millisecond  // round trips that make that unlikely
+	quickRecent = 5 * time.Second       // since the last answer
+	quickPause  = time.Second           // after a caller was stuck, doubled up to quickPauses times
+	quickPauses = 6
 )
 
 // lane carries requests to one node. While fewer than width batches are on their
@@ -21,11 +27,15 @@ const (
 // next batch. So a lone caller waits for nobody, and many callers share round
 // trips, without a timer.
 //
-// A caller whose context cannot end sends on its own goroutine. Others leave
-// that to a worker and can stop waiting at any time: go-redis does not give up a
-// read when a context is cancelled.
+// go-redis does not give up a read when a context is cancelled. So a caller whose
+// context may end leaves the sending to a worker, and can stop waiting at any
+// time. That costs two switches between goroutines, more than all else a lock
+// does; while the node answers promptly, the caller therefore sends itself,
+// through a client that gives up after quickWithin, and only then goes the long
+// way.
 type lane struct {
-	rdb redis.UniversalClient
+	rdb   redis.UniversalClient
+	quick *redis.Client // nil if there is no such client
 
 	mu     sync.Mutex
 	queue  []*request
@@ -33,6 +43,11 @@ type lane struct {
 	lastGo time.Time
 	parked int       // workers that wait for a load
 	loads  chan load // to parked workers, with room for all of them
+
+	took     time.Duration // the last round trip
+	lastAt   time.Time     // when it ended
+	noQuick  time.Time     // not before this
+	failures int           // of quick, in a row
 }
 
 // load is a batch with a context for go-redis: it ends with nobody's, and has
@@ -43,15 +58,26 @@ type load struct {
 }
 
 func newLane(rdb redis.UniversalClient) *lane {
-	return &lane{rdb: rdb, loads: make(chan load, maxWidth)}
+	l := &lane{rdb: rdb, loads: make(chan load, maxWidth)}
+	if c, ok := rdb.(*redis.Client); ok && c.Options().ReadTimeout > quickWithin {
+		l.quick = c.WithTimeout(quickWithin)
+	}
+	return l
 }
 
 // do sends q and waits for its answer or the end of ctx. sent is false if q never
-// left and never will. After an error q must not be used again.
-func (l *lane) do(ctx context.Context, q *request) (sent bool, err error) {
+// left and never will. After an error q must not be used again. stuck is true if
+// a quick attempt was given up: another one goes the long way.
+func (l *lane) do(ctx context.Context, q *request) (sent, stuck bool, err error) {
 	l.mu.Lock()
+	now := time.Now()
 	switch {
-	case l.flying < width, l.flying < maxWidth && time.Since(l.lastGo) > slowAfter:
+	case l.flying < width && len(l.queue) == 0 && l.quickLocked(now):
+		l.flying++
+		l.lastGo = now
+		l.mu.Unlock()
+		return true, l.sendQuick(ctx, q, now), nil
+	case l.flying < width, l.flying < maxWidth && now.Sub(l.lastGo) > slowAfter:
 		batch := l.takeLocked(maxBatch - 1)
 		if batch == nil {
 			q.self[0] = q
@@ -63,7 +89,7 @@ func (l *lane) do(ctx context.Context, q *request) (sent bool, err error) {
 			l.mu.Unlock()
 			l.send(ctx, batch, q)
 			l.landed()
-			return true, nil
+			return true, false, nil
 		}
 		l.handLocked(load{context.WithoutCancel(ctx), batch})
 	default:
@@ -72,10 +98,42 @@ func (l *lane) do(ctx context.Context, q *request) (sent bool, err error) {
 	l.mu.Unlock()
 	select {
 	case <-q.done:
-		return true, nil
+		return true, false, nil
 	case <-ctx.Done():
-		return !l.withdraw(q), context.Cause(ctx)
+		return !l.withdraw(q), false, context.Cause(ctx)
 	}
+}
+
+func (l *lane) quickLocked(now time.Time) bool {
+	return l.quick != nil && l.took > 0 && l.took < quickBelow && now.Sub(l.lastAt) < quickRecent && !now.Before(l.noQuick)
+}
+
+// sendQuick sends q on the caller's goroutine and tells whether that was given
+// up for want of an answer. The caller's context is not passed on: go-redis would
+// report its end as an error of the connection.
+func (l *lane) sendQuick(ctx context.Context, q *request, now time.Time) (stuck bool) {
+	if ctx != background {
+		ctx = context.WithoutCancel(ctx)
+	}
+	err := l.quick.Process(ctx, q.cmd)
+	stuck = err != nil && isTimeout(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if stuck {
+		l.noQuick = time.Now().Add(quickPause << min(l.failures, quickPauses))
+		l.failures++
+	} else if err == nil {
+		l.failures = 0
+	}
+	l.answeredLocked(now)
+	l.landedLocked()
+	return stuck
+}
+
+// answeredLocked notes how long a round trip took.
+func (l *lane) answeredLocked(sent time.Time) {
+	l.lastAt = time.Now()
+	l.took = max(l.lastAt.Sub(sent), 1)
 }
 
 // takeLocked counts a batch as on its way and returns what has gathered for it.
@@ -141,6 +199,10 @@ func (l *lane) work(next load) {
 func (l *lane) landed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.landedLocked()
+}
+
+func (l *lane) landedLocked() {
 	l.flying--
 	if len(l.queue) > 0 && l.flying < width {
 		l.handLocked(load{context.Background(), l.takeLocked(maxBatch)})
@@ -149,6 +211,7 @@ func (l *lane) landed() {
 
 // send sends a batch and reports to all who wait for it, but own.
 func (l *lane) send(ctx context.Context, batch []*request, own *request) {
+	sent := time.Now()
 	if len(batch) == 1 {
 		_ = l.rdb.Process(ctx, batch[0].cmd) // the command keeps its error
 	} else {
@@ -158,6 +221,9 @@ func (l *lane) send(ctx context.Context, batch []*request, own *request) {
 		}
 		_, _ = p.Exec(ctx)
 	}
+	l.mu.Lock()
+	l.answeredLocked(sent)
+	l.mu.Unlock()
 	for _, q := range batch {
 		if q != own {
 			q.done <- struct{}{}

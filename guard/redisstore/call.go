@@ -29,7 +29,7 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 	}
 	for tries := 0; ; tries++ {
 		r.sent = time.Now()
-		sent, err := lane.do(ctx, q)
+		sent, stuck, err := lane.do(ctx, q)
 		if err != nil {
 			if sent {
 				onUnknown()
@@ -60,6 +60,13 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 		}
 		onUnknown()
 		r.resent = true
+		if stuck {
+			if ctx.Err() != nil {
+				return r, context.Cause(ctx)
+			}
+			q = q.again(q.values[0] == "eval")
+			continue
+		}
 		if !isBrokenConnection(err) || tries >= resends || ctx.Err() != nil {
 			return r, explain(name, err)
 		}
