@@ -58,12 +58,11 @@ func (a *agenda) add(h *hold) {
 	a.arm(time.Now())
 }
 
+// remove leaves the timer alone: it rings once more at most, which costs less than
+// stopping and starting it with every lease.
 func (a *agenda) remove(h *hold) {
 	if h.slot >= 0 {
 		heap.Remove(a, h.slot)
-	}
-	if len(a.holds) == 0 && !a.rings.IsZero() && a.timer.Stop() {
-		a.rings = time.Time{}
 	}
 }
 

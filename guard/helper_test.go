@@ -29,10 +29,32 @@ type faults struct {
 	release func(ctx context.Context, l guard.Lease) error
 
 	acquires, renews, releases atomic.Int32
+
+	mode atomic.Int32 // may change while calls are on their way
+}
+
+const (
+	passes = iota
+	refuses
+	frozen
+)
+
+// down is the error of a node that is not there; nil if it passes.
+func (f *faults) down(ctx context.Context) error {
+	switch f.mode.Load() {
+	case refuses:
+		return broken()
+	case frozen:
+		return hang(ctx)
+	}
+	return nil
 }
 
 func (f *faults) Acquire(ctx context.Context, r guard.Request) (guard.Lease, error) {
 	f.acquires.Add(1)
+	if err := f.down(ctx); err != nil {
+		return guard.Lease{}, err
+	}
 	if f.acquire != nil {
 		return f.acquire(ctx, r)
 	}
@@ -41,6 +63,9 @@ func (f *faults) Acquire(ctx context.Context, r guard.Request) (guard.Lease, err
 
 func (f *faults) Renew(ctx context.Context, l guard.Lease) (guard.Lease, error) {
 	f.renews.Add(1)
+	if err := f.down(ctx); err != nil {
+		return guard.Lease{}, err
+	}
 	if f.renew != nil {
 		return f.renew(ctx, l)
 	}
@@ -49,6 +74,9 @@ func (f *faults) Renew(ctx context.Context, l guard.Lease) (guard.Lease, error) 
 
 func (f *faults) Release(ctx context.Context, l guard.Lease) error {
 	f.releases.Add(1)
+	if err := f.down(ctx); err != nil {
+		return err
+	}
 	if f.release != nil {
 		return f.release(ctx, l)
 	}
@@ -151,3 +179,28 @@ func (r *recorder) last(t *testing.T) guard.Outcome {
 }
 
 func fairOf(f *faults) guard.Locker { return f.Locker.(*memstore.Store).Fair() }
+
+// wipeable is a store that can lose all it knows while calls are on their way.
+type wipeable struct {
+	now atomic.Pointer[memstore.Store]
+}
+
+func newWipeable() *wipeable {
+	w := &wipeable{}
+	w.now.Store(memstore.New())
+	return w
+}
+
+func (w *wipeable) Acquire(ctx context.Context, r guard.Request) (guard.Lease, error) {
+	return w.now.Load().Acquire(ctx, r)
+}
+
+func (w *wipeable) Renew(ctx context.Context, l guard.Lease) (guard.Lease, error) {
+	return w.now.Load().Renew(ctx, l)
+}
+
+func (w *wipeable) Release(ctx context.Context, l guard.Lease) error {
+	return w.now.Load().Release(ctx, l)
+}
+
+func (f *faults) wipe() { f.Locker.(*wipeable).now.Store(memstore.New()) }

@@ -22,24 +22,12 @@ func newQuorum(t *testing.T, n int) ([]*faults, guard.Locker) {
 	nodes := make([]*faults, n)
 	lockers := make([]guard.Locker, n)
 	for i := range nodes {
-		nodes[i] = newFaults()
+		nodes[i] = &faults{Locker: newWipeable()}
 		lockers[i] = nodes[i]
 	}
 	q, err := guard.Quorum(lockers)
 	require.NoError(t, err)
 	return nodes, q
-}
-
-func freeze(n *faults) {
-	n.acquire = func(ctx context.Context, _ guard.Request) (guard.Lease, error) { return guard.Lease{}, hang(ctx) }
-	n.renew = func(ctx context.Context, _ guard.Lease) (guard.Lease, error) { return guard.Lease{}, hang(ctx) }
-	n.release = func(ctx context.Context, _ guard.Lease) error { return hang(ctx) }
-}
-
-func refuse(n *faults) {
-	n.acquire = func(context.Context, guard.Request) (guard.Lease, error) { return guard.Lease{}, broken() }
-	n.renew = func(context.Context, guard.Lease) (guard.Lease, error) { return guard.Lease{}, broken() }
-	n.release = func(context.Context, guard.Lease) error { return broken() }
 }
 
 func TestQuorumKeepsTheContract(t *testing.T) {
@@ -69,8 +57,8 @@ func TestQuorumRefusesWhatCannotBeAMajority(t *testing.T) {
 func TestQuorumMinorityThatIsFrozenCostsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		nodes, q := newQuorum(t, 5)
-		freeze(nodes[0])
-		freeze(nodes[3])
+		nodes[0].mode.Store(frozen)
+		nodes[3].mode.Store(frozen)
 		g := newGuard(t, q, guard.TTL(3*time.Second))
 		start := time.Now()
 		for range 20 {
@@ -86,7 +74,7 @@ func TestQuorumMinorityThatIsFrozenCostsNothing(t *testing.T) {
 		require.NoError(t, g.Close(t.Context()))
 		synctest.Wait()
 		for _, n := range nodes { // thaw, and let what is owed to them be done
-			n.release = nil
+			n.mode.Store(passes)
 		}
 		time.Sleep(10 * time.Second)
 	})
@@ -95,8 +83,8 @@ func TestQuorumMinorityThatIsFrozenCostsNothing(t *testing.T) {
 func TestQuorumWithoutAMajorityIsUnavailableNotHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		nodes, q := newQuorum(t, 3)
-		refuse(nodes[0])
-		refuse(nodes[1])
+		nodes[0].mode.Store(refuses)
+		nodes[1].mode.Store(refuses)
 		g := newGuard(t, q)
 		err := guard.Do(t.Context(), g.Name("a").Wait(time.Second), nothing)
 		require.ErrorIs(t, err, guard.ErrUnavailable)
@@ -109,7 +97,8 @@ func TestQuorumWithoutAMajorityIsUnavailableNotHeld(t *testing.T) {
 		assert.True(t, free(t, nodes[2].Locker, "a"), "the third node's grant was undone")
 
 		synctest.Wait()
-		nodes[0].acquire, nodes[1].acquire, nodes[0].release, nodes[1].release = nil, nil, nil, nil
+		nodes[0].mode.Store(passes)
+		nodes[1].mode.Store(passes)
 		time.Sleep(10 * time.Second) // what they were owed is done
 		rival(t, nodes[0].Locker, "b", time.Hour)
 		rival(t, nodes[1].Locker, "b", time.Hour)
@@ -126,7 +115,7 @@ func TestQuorumNodeRestartedEmptyGetsTheLeaseBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		nodes, q := newQuorum(t, 3)
 		g := newGuard(t, q, guard.TTL(3*time.Second))
-		lost := func(n *faults) { n.Locker = newFaults().Locker }
+		lost := func(n *faults) { n.wipe() }
 		require.NoError(t, guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
 			synctest.Wait()
 			for _, n := range nodes { // one after the other: at no time is a majority gone
@@ -157,7 +146,7 @@ func TestQuorumTokensRiseWhileNodesComeAndGo(t *testing.T) {
 			down := []*faults{nodes[i%5], nodes[(i*3+1)%5]}
 			synctest.Wait()
 			for _, n := range down {
-				refuse(n)
+				n.mode.Store(refuses)
 			}
 			require.NoError(t, guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
 				assert.Greater(t, fence.From(ctx), last)
@@ -166,7 +155,7 @@ func TestQuorumTokensRiseWhileNodesComeAndGo(t *testing.T) {
 			}))
 			synctest.Wait()
 			for _, n := range down {
-				n.acquire, n.renew, n.release = nil, nil, nil
+				n.mode.Store(passes)
 			}
 			time.Sleep(20 * time.Millisecond) // what was refused is undone
 		}

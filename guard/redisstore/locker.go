@@ -36,6 +36,7 @@ func (l *locker) Acquire(ctx context.Context, r guard.Request) (guard.Lease, err
 		if res.answer.kind == 'G' {
 			return l.lease(r, res), nil
 		}
+		l.hot.add(r.Name, liveness) // the next call goes the right way at once
 	}
 	return l.stand(ctx, r, w, onUnknown)
 }
