@@ -19,7 +19,8 @@ const (
 	system    = " golang.org/x/sys"
 )
 
-// Packages of rows may be missing, but no package may lack a row.
+// The first row that fits counts. Packages of rows may be missing, but no package
+// may lack a row.
 var table = []row{
 	{".", "", "documentation and a tour for readers"},
 	{"fence", "", "a storage that checks tokens needs nothing else of ours"},
@@ -37,6 +38,7 @@ var table = []row{
 	{"middleware/lockpage", "guard fence", "see httpguard"},
 	{"middleware/grpcguard", "guard fence" + gRPC, ""},
 
+	{"cmd/holdfast/internal/clitest", "cmd/... internal/..." + goRedis + testify, "test code"},
 	{"cmd/...", "cmd/... fence/... guard/... retry internal/..." + goRedis + system, ""},
 	{"internal/...", "fence/... guard/... retry internal/..." + goRedis + testify + system, "test code and tools"},
 }
@@ -52,5 +54,5 @@ var brings = map[string]string{
 
 // mayTest tells whether a package may use the package testing outside its tests.
 func mayTest(pkg string) bool {
-	return pkg == "guard/guardtest" || strings.HasPrefix(pkg, "internal/")
+	return pkg == "guard/guardtest" || pkg == "cmd/holdfast/internal/clitest" || strings.HasPrefix(pkg, "internal/")
 }
