@@ -130,6 +130,7 @@ func TestTraceBeginsAtTheStartStateItComesFrom(t *testing.T) {
 }
 
 func TestExpectedVerdictSpeaksLikeAResult(t *testing.T) {
-	assert.Equal(t, explore.Result{Complete: true}.Verdict(), explore.Case{}.Expected())
-	assert.Equal(t, explore.Result{Broken: "ME"}.Verdict(), explore.Case{Breaks: "ME"}.Expected())
+	holds, breaks := explore.Case{}, explore.Case{Breaks: "ME"}
+	assert.Equal(t, holds.Expected(), explore.Result{Complete: true}.Verdict())
+	assert.Equal(t, breaks.Expected(), explore.Result{Broken: "ME"}.Verdict())
 }

@@ -72,13 +72,11 @@ func Cases() []explore.Case {
 
 func (c Config) bounds() string {
 	b := fmt.Sprintf("%d processes, %d owners each, %d grants, %d given up, TTL %d, claim %d", c.Procs, c.Owners, c.Grants, c.GivenUp, c.TTL, c.Claim)
-	for _, x := range []struct {
-		on   bool
-		text string
-	}{{c.Renew, "renewals"}, {c.Cancel, "cancels"}} {
-		if x.on {
-			b += ", " + x.text
-		}
+	if c.Renew {
+		b += ", renewals"
+	}
+	if c.Cancel {
+		b += ", cancels"
 	}
 	if c.Only != "" {
 		b += ", " + c.Only + " only"

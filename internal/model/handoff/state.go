@@ -75,13 +75,10 @@ var requestNames = [...]string{asking: "acquire", renewing: "renewal", releasing
 type answer uint8
 
 const (
-	lost    answer = iota
-	granted        // or renewed, or released
+	granted answer = iota // or renewed, or released
 	queued
 	refused // or not ours
 )
-
-var answerNames = [...]string{"the answer is lost", "yes", "queued", "no"}
 
 // owners is a set.
 type owners uint8
