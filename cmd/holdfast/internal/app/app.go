@@ -31,6 +31,8 @@ func Main(args []string) int {
 		return run.Main(rest)
 	case run.WatchdogCommand:
 		return run.Watchdog()
+	case run.LauncherCommand:
+		return run.Launcher(rest)
 	case "demo":
 		return demo.Main(rest)
 	case demo.ReplicaCommand:

@@ -50,13 +50,6 @@ func connect(rawURL string) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	switch q := u.Query(); {
-	case q.Has("addr"):
-		o, err := redis.ParseClusterURL(rawURL)
-		if err != nil {
-			return nil, err
-		}
-		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
-		return redis.NewClusterClient(o), nil
 	case q.Has("master_name"):
 		o, err := redis.ParseFailoverURL(rawURL)
 		if err != nil {
@@ -64,6 +57,13 @@ func connect(rawURL string) (redis.UniversalClient, error) {
 		}
 		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 		return redis.NewFailoverClient(o), nil
+	case q.Has("addr"):
+		o, err := redis.ParseClusterURL(rawURL)
+		if err != nil {
+			return nil, err
+		}
+		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
+		return redis.NewClusterClient(o), nil
 	}
 	o, err := redis.ParseURL(rawURL)
 	if err != nil {

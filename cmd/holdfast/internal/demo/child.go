@@ -50,11 +50,10 @@ type child struct {
 }
 
 func startChild(a assignment) (*child, error) {
-	self, err := os.Executable()
+	cmd, err := cli.Self(ReplicaCommand)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, ReplicaCommand)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/clitest"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/run"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -133,6 +134,17 @@ func TestGroupEndsWhenHoldfastIsKilled(t *testing.T) {
 			l.Over()
 		})
 	}
+}
+
+func TestCommandDoesNotRunIfHoldfastDiesWhileStartingIt(t *testing.T) {
+	gate, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	cmd := clitest.Command(run.LauncherCommand, "/bin/sh", "sh", "-c", "echo ran")
+	cmd.ExtraFiles = []*os.File{gate}
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	assert.Empty(t, string(out))
 }
 
 func TestWatchdogGoesWithTheCommand(t *testing.T) {

@@ -4,8 +4,6 @@ package run
 
 import (
 	"errors"
-	"os"
-	"os/exec"
 	"syscall"
 	"time"
 )
@@ -27,28 +25,22 @@ type group struct {
 	denied bool               // a signal was refused, and that was told
 }
 
-// start starts the command in a group of its own, in front of tty if there is one.
-func start(path string, command, env []string, tty *terminal) (*group, error) {
-	cmd := exec.Command(path, command[1:]...)
-	cmd.Args[0] = command[0]
-	cmd.Env = env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+// start starts the command in a group of its own, in front of tty if there is
+// one. It runs once ready is called.
+func start(path string, command, env []string, tty *terminal) (g *group, ready func(), err error) {
+	attr := &syscall.SysProcAttr{Setpgid: true}
 	if tty != nil {
-		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, tty.fd
+		attr.Foreground, attr.Ctty = true, tty.fd
 	}
 	adopt()
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	p, ready, err := launch(path, command, env, attr)
+	if err != nil {
+		return nil, nil, err
 	}
-	g := &group{
-		id:     cmd.Process.Pid,
-		gone:   make(chan struct{}),
-		paused: make(chan struct{}, 1),
-	}
-	_ = cmd.Process.Release() // wait reaps it
+	g = &group{id: p.Pid, gone: make(chan struct{}), paused: make(chan struct{}, 1)}
+	_ = p.Release() // wait reaps it
 	go g.wait()
-	return g, nil
+	return g, ready, nil
 }
 
 // wait reaps the command, and what it left behind: see adopt.

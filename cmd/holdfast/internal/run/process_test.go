@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { clitest.Main(m.Run) }
 
 const (
-	soon = 10 * time.Second
+	soon = time.Minute
 	tick = 2 * time.Millisecond
 )
 

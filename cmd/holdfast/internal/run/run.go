@@ -24,8 +24,11 @@ import (
 	"github.com/holdfast-go/holdfast/guard/redisstore"
 )
 
-// WatchdogCommand is the hidden subcommand that [Watchdog] serves.
-const WatchdogCommand = "run-watchdog"
+// Hidden subcommands, for [Watchdog] and [Launcher].
+const (
+	WatchdogCommand = "run-watchdog"
+	LauncherCommand = "run-launcher"
+)
 
 const minTTL = time.Second // a quarter of it is what a command gets to end in
 

@@ -17,3 +17,6 @@ func (options) underLock(*guard.Guard, guard.Name, string) int { return cli.Usag
 
 // Watchdog does nothing here.
 func Watchdog() int { return cli.Usage }
+
+// Launcher does nothing here.
+func Launcher([]string) int { return cli.Usage }

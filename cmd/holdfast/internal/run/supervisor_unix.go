@@ -42,9 +42,12 @@ func (s *supervisor) run(path string, command []string) (code int, err error) {
 	if s.tty != nil {
 		defer s.tty.close()
 	}
-	if s.group, err = start(path, command, environ(s.held, s.name), s.tty); err != nil {
+	var ready func()
+	if s.group, ready, err = start(path, command, environ(s.held, s.name), s.tty); err != nil {
 		return 0, err
 	}
+	s.watchdog.expect(s.group.id, time.Until(s.deadline()))
+	ready()
 	s.supervise()
 	return s.group.code(), nil
 }
@@ -57,6 +60,7 @@ func (s *supervisor) supervise() {
 		timer.Reset(s.enforce())
 		select {
 		case <-s.group.gone:
+			s.told = s.told || !time.Now().Before(s.deadline()) // by the watchdog
 			return
 		case <-lost:
 			lost, s.lost, s.lostAt = nil, true, time.Now()
@@ -72,10 +76,11 @@ func (s *supervisor) supervise() {
 }
 
 // deadline is when the group is killed: ahead of the lease's local end by a
-// tenth of the margin, in which a killed process really goes; and one margin
-// after a lease was found lost, since somebody else may be at work already.
+// fifth of the margin, since a busy machine takes its time to run us and to end
+// a process; and one margin after a lease was found lost, since somebody else may
+// be at work already.
 func (s *supervisor) deadline() time.Time {
-	d := s.held.Until().Add(-s.margin / 10)
+	d := s.held.Until().Add(-s.margin / 5)
 	if given := s.lostAt.Add(s.margin); s.lost && given.Before(d) {
 		return given
 	}

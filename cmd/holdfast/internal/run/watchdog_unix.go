@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // watchdog is a second process that ends the command's group when this one
@@ -28,11 +30,10 @@ type watchdog struct {
 const watchdogDone = "done"
 
 func startWatchdog() (*watchdog, error) {
-	self, err := os.Executable()
+	cmd, err := cli.Self(WatchdogCommand)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, WatchdogCommand)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of the terminal's keys
 	to, err := cmd.StdinPipe()
