@@ -103,8 +103,7 @@ func Example_errors() {
 
 	err := guard.Do(ctx, locks.Name("stock"), func(context.Context) error {
 		err := guard.Do(ctx, others.Name("stock").Wait(20*time.Millisecond), buildReport)
-		var held *guard.HeldError
-		if errors.As(err, &held) {
+		if held, ok := errors.AsType[*guard.HeldError](err); ok {
 			fmt.Println("held by", held.Holder)
 		}
 		ran, err := guard.Try(ctx, others.Name("stock"), buildReport)
@@ -151,7 +150,8 @@ func Example_http() {
 	locks := guard.Must(guard.New(memstore.New()))
 	orders := guard.Must(locks.Class("order"))
 	payHandler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "paid ", r.PathValue("id"), ", alone: ", guard.Holds(r.Context(), orders.Name(r.PathValue("id"))))
+		alone := guard.Holds(r.Context(), orders.Name(r.PathValue("id")))
+		fmt.Fprintf(w, "paid, alone: %t", alone)
 	})
 
 	mux := http.NewServeMux()
@@ -160,7 +160,7 @@ func Example_http() {
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/42/pay", http.NoBody))
 	fmt.Println(w.Code, w.Body)
-	// Output: 200 paid 42, alone: true
+	// Output: 200 paid, alone: true
 }
 
 // Several independent nodes make one lock, with fencing tokens.

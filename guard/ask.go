@@ -51,7 +51,7 @@ func (h *hold) ask() error {
 			continue
 		}
 		if h.final(ctx, err) {
-			return h.leave(h.explain(ctx, err))
+			return h.leave(h.explain(err))
 		}
 		if err := h.pause(err); err != nil {
 			return h.leave(err)
@@ -187,7 +187,7 @@ func (h *hold) hasLimit() bool {
 
 // explain is what the caller is told when the wait ends with err as the last
 // verdict.
-func (h *hold) explain(ctx context.Context, err error) error {
+func (h *hold) explain(err error) error {
 	if h.ctx.Err() != nil {
 		if !errors.Is(err, ErrHeld) && !errors.Is(err, ErrUnavailable) {
 			err = nil // nothing but the context's own error
@@ -229,7 +229,7 @@ func (h *hold) pause(last error) error {
 		if w.run == nil {
 			w.run = h.class.policy.backoff()
 		}
-		d := time.Duration(retry.Stop)
+		d := retry.Stop
 		if w.run != nil {
 			d = w.run.NextBackOff()
 		}
@@ -283,13 +283,13 @@ func (g *Guard) abandonLocked(ctx context.Context, r Request) {
 
 // insist releases l until it is confirmed or by has come. An ErrLost is a
 // confirmation.
-func (g *Guard) insist(ctx context.Context, l Lease, by time.Time) error {
+func (g *Guard) insist(ctx context.Context, l Lease, by time.Time) {
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		one, cancel := context.WithTimeout(ctx, 2*time.Second)
 		err := g.store.Release(one, l)
 		cancel()
 		if err == nil || errors.Is(err, ErrLost) || permanent(err) || !time.Now().Add(wait).Before(by) {
-			return err
+			return
 		}
 		time.Sleep(wait)
 	}

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,7 @@ func TestSleepBeyondTheLeaseIsALossEvenIfTheKeyIsStillOurs(t *testing.T) {
 		require.NoError(t, err)
 		guard.Sleep(40 * time.Second)
 		assert.False(t, guard.Holds(h.Context(), g.Name("a")), "before any timer has run")
-		require.ErrorIs(t, h.Context().Err(), h.Context().Err())
+		require.ErrorIs(t, context.Cause(h.Context()), guard.ErrLost)
 		require.ErrorIs(t, h.Release(), guard.ErrLost)
 		assert.Zero(t, store.renews.Load())
 		require.NoError(t, g.Close(t.Context()))
@@ -61,7 +62,7 @@ func TestSleepIsNoticedByTheTick(t *testing.T) {
 func TestGrantAcrossASleepIsConfirmedByARenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newFaults()
-		store.acquire = func(ctx contextT, r guard.Request) (guard.Lease, error) {
+		store.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
 			l, err := store.Locker.Acquire(ctx, r)
 			guard.Sleep(20 * time.Second)
 			return l, err

@@ -12,8 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/guard"
 )
 
-type contextT = context.Context
-
 func TestCloseEndsWaitersLetsWorkEndAndNamesWhatIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newFaults()

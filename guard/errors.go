@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -138,11 +139,11 @@ type endedError struct {
 }
 
 func (e *endedError) Error() string {
-	s := fmt.Sprintf("guard: waiting for %q ended: %v", e.name, e.cause[0])
-	for _, c := range e.cause[1:] {
-		s += ": " + c.Error()
+	texts := make([]string, len(e.cause))
+	for i, c := range e.cause {
+		texts[i] = c.Error()
 	}
-	return s
+	return fmt.Sprintf("guard: waiting for %q ended: %s", e.name, strings.Join(texts, ": "))
 }
 
 func (e *endedError) Unwrap() []error { return e.cause }

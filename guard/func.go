@@ -1,6 +1,9 @@
 package guard
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Func is work with an input and an output. Plain functions convert to it.
 type Func[In, Out any] func(context.Context, In) (Out, error)
@@ -27,9 +30,9 @@ func By[Out, In any](name func(In) Name) Middleware[In, Out] {
 // skipped.
 func Chain[In, Out any](ms ...Middleware[In, Out]) Middleware[In, Out] {
 	return func(fn Func[In, Out]) Func[In, Out] {
-		for i := len(ms) - 1; i >= 0; i-- {
-			if ms[i] != nil {
-				fn = ms[i](fn)
+		for _, m := range slices.Backward(ms) {
+			if m != nil {
+				fn = m(fn)
 			}
 		}
 		return fn

@@ -281,10 +281,10 @@ func (h *hold) valid() bool {
 // checkLocked ends a lease that is over by the clock. It returns the loss if it
 // found one; the caller passes it to tellLost.
 func (h *hold) checkLocked() *LostError {
-	if h.state != holding || h.lost != nil || time.Now().Before(h.untilLocked()) {
-		return nil
+	if h.state == holding && h.lost == nil && !time.Now().Before(h.untilLocked()) {
+		return h.guard.loseLocked(h, LostDeadline, h.renewErrLocked())
 	}
-	return h.guard.loseLocked(h, LostDeadline, h.renewErrLocked())
+	return nil
 }
 
 // untilLocked is the local end of the lease on Go's clock, which stood still

@@ -215,7 +215,7 @@ func TestAnswerAfterTheDeadlineDoesNotResurrect(t *testing.T) {
 		err := guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
 			time.Sleep(2970*time.Millisecond - 1)
 			assert.NoError(t, ctx.Err())
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			assert.ErrorIs(t, context.Cause(ctx), guard.ErrLost)
 			time.Sleep(10 * time.Second)
@@ -308,7 +308,7 @@ func TestMinHoldKeepsTheNameTaken(t *testing.T) {
 		assert.Zero(t, time.Since(start), "the call does not wait for it")
 		time.Sleep(5*time.Second - 1)
 		assert.False(t, free(t, store, "a"))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		assert.True(t, free(t, store, "a"))
 	})
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -92,9 +93,9 @@ type Layer func(next Locker) Locker
 // Stack puts layers around base. The first one listed is the outermost; a nil
 // layer is skipped.
 func Stack(base Locker, layers ...Layer) Locker {
-	for i := len(layers) - 1; i >= 0; i-- {
-		if layers[i] != nil {
-			base = layers[i](base)
+	for _, layer := range slices.Backward(layers) {
+		if layer != nil {
+			base = layer(base)
 		}
 	}
 	return base

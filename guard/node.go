@@ -49,8 +49,7 @@ func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
 	defer n.end(sent, &err)
 	l, err = n.Locker.Acquire(ctx, r)
 	at := l.Granted
-	var held *HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*HeldError](err); ok {
 		at = held.ServerTime
 	}
 	if at > 0 {
@@ -59,13 +58,14 @@ func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
 	return l, err
 }
 
-func (n *node) renew(ctx context.Context, l Lease) (_ Lease, err error) {
+func (n *node) renew(ctx context.Context, l Lease) (err error) {
 	sent, err := n.begin()
 	if err != nil {
-		return Lease{}, err
+		return err
 	}
 	defer n.end(sent, &err)
-	return n.Locker.Renew(ctx, l)
+	_, err = n.Locker.Renew(ctx, l)
+	return err
 }
 
 func (n *node) release(ctx context.Context, l Lease) (err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -133,8 +134,8 @@ func (os observers) event(ctx context.Context, e Event) {
 
 // end runs in the opposite order of begin, so that observers nest.
 func (os observers) end(ctx context.Context, o Outcome) {
-	for i := len(os) - 1; i >= 0; i-- {
-		contain(func() { os[i].End(ctx, o) })
+	for _, one := range slices.Backward(os) {
+		contain(func() { one.End(ctx, o) })
 	}
 }
 

@@ -108,9 +108,7 @@ func TestOutcomes(t *testing.T) {
 		}, guard.ResultAcquired, "lost"},
 		{"stale", func(t *testing.T, g *guard.Guard, _ *faults) {
 			var gate fence.Gate
-			_ = guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
-				return gate.Raise(ctx)
-			})
+			_ = guard.Do(t.Context(), g.Name("a"), gate.Raise)
 			h, err := guard.Acquire(t.Context(), g.Name("a"))
 			require.NoError(t, err)
 			late := fence.NewContext(t.Context(), fence.Grant{Name: "a", Token: h.Token() + 1000, Owner: "x"}, nil)

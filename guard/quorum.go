@@ -157,8 +157,7 @@ func (q *quorum) writeBack(ctx context.Context, r Request, v *votes) (fence.Toke
 	}
 	b := q.askSome(ctx, r.TTL, v.leases, func(ctx context.Context, n *node, l Lease) reply {
 		l.Token = highest
-		_, err := n.renew(ctx, l)
-		return reply{lease: l, err: err}
+		return reply{lease: l, err: n.renew(ctx, l)}
 	})
 	var stored votes
 	why := b.collect(ctx, func(a reply) bool {
@@ -240,7 +239,7 @@ func (q *quorum) Renew(ctx context.Context, l Lease) (Lease, error) {
 	var confirmed atomic.Bool
 	wipe := make(chan *node, len(q.nodes))
 	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
-		_, err := n.renew(ctx, l)
+		err := n.renew(ctx, l)
 		if isLost(err) {
 			wipe <- n
 			if confirmed.Load() { // after the majority: nobody else will look

@@ -2,7 +2,6 @@ package guard_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -259,6 +258,6 @@ func TestQuorumOfRefusalsIsPermanent(t *testing.T) {
 		require.ErrorIs(t, err, guard.ErrUnavailable)
 		assert.Zero(t, time.Since(start))
 		var p permanentError
-		assert.True(t, errors.As(err, &p))
+		assert.ErrorAs(t, err, &p)
 	})
 }

@@ -72,8 +72,7 @@ func (h *hold) lostAtRelease(err error) *LostError {
 		return nil
 	}
 	lost := &LostError{Name: h.name, Token: h.token, Reason: LostGone}
-	var known *LostError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*LostError](err); ok {
 		lost.Reason = known.Reason
 	}
 	if h.guard.obs != nil {

@@ -217,7 +217,7 @@ func TestServiceThatComesBackIsUsed(t *testing.T) {
 type permanentError struct{}
 
 func (permanentError) Error() string     { return "NOPERM" }
-func (permanentError) Is(err error) bool { return err == guard.ErrUnavailable } //nolint:errorlint // this is Is
+func (permanentError) Is(err error) bool { return err == guard.ErrUnavailable }
 func (permanentError) Permanent() bool   { return true }
 
 func TestPermanentRefusalIsNotRetried(t *testing.T) {

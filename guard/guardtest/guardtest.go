@@ -174,7 +174,7 @@ func (s *suite) releases() {
 	err := s.Release(s.Context(), other)
 	require.ErrorIs(s, err, guard.ErrLost)
 	require.NotErrorIs(s, err, guard.ErrHeld)
-	s.refused(s.request())
+	_ = s.refused(s.request())
 	require.NoError(s, s.Release(s.Context(), l))
 	next := s.acquire(s.request())
 	require.ErrorIs(s, s.Release(s.Context(), l), guard.ErrLost)
@@ -216,7 +216,7 @@ func (s *suite) renews() {
 		assert.LessOrEqual(s, next.Until, guard.Until(time.Now(), r.TTL))
 		l = next
 	}
-	s.refused(s.request())
+	_ = s.refused(s.request())
 	require.NoError(s, s.Release(s.Context(), l))
 }
 
@@ -323,7 +323,7 @@ func (s *suite) endedContext() {
 	_, err = s.Renew(ctx, l)
 	require.ErrorIs(s, err, cause)
 	require.ErrorIs(s, s.Release(ctx, l), cause)
-	s.refused(s.request())
+	_ = s.refused(s.request())
 	require.NoError(s, s.Release(s.Context(), l))
 }
 

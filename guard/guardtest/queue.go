@@ -79,7 +79,7 @@ func (s *suite) noBarging() {
 	r := s.queued()
 	held := s.waits(r)
 	require.NoError(s, s.Release(s.Context(), l))
-	s.refused(s.request())
+	_ = s.refused(s.request())
 	require.NoError(s, s.Release(s.Context(), s.woken(r, held, time.Second)))
 	require.NoError(s, s.Release(s.Context(), s.acquire(s.request())))
 }
@@ -87,7 +87,7 @@ func (s *suite) noBarging() {
 func (s *suite) leavers() {
 	l := s.acquire(s.request())
 	first, second := s.queued(), s.queued()
-	s.waits(first)
+	_ = s.waits(first)
 	held := s.waits(second)
 	require.NoError(s, s.Release(s.Context(), guard.Lease{Request: first}))
 	start := time.Now()
@@ -100,7 +100,7 @@ func (s *suite) leavers() {
 func (s *suite) deadWaiter() {
 	l := s.acquire(s.request())
 	first, second := s.queued(), s.queued()
-	s.waits(first)
+	_ = s.waits(first)
 	held := s.waits(second)
 	start := time.Now()
 	require.NoError(s, s.Release(s.Context(), l))

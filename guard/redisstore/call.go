@@ -36,17 +36,12 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 			}
 			return r, err
 		}
-		// An answer that was read before the connection broke stands beside the
-		// error of the batch.
-		err = q.cmd.Err()
-		if text := q.cmd.Val(); err == nil || text != "" {
-			if r.answer, err = parse(text); err != nil {
-				return r, explain(name, err)
+		answered, err := e.read(q, &r)
+		if answered {
+			if err != nil {
+				err = explain(name, err)
 			}
-			if e.lanes.reuse && q.script != nil && q.values[0] == "evalsha" {
-				q.recycle()
-			}
-			return r, nil
+			return r, err
 		}
 		switch {
 		case isNoScript(err) && q.values[0] == "evalsha":
@@ -72,6 +67,20 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 		}
 		q = q.again(q.values[0] == "eval")
 	}
+}
+
+// read takes the answer out of q. An answer that was read before the connection
+// broke stands beside the error of its batch, and counts.
+func (e *engine) read(q *request, r *result) (answered bool, err error) {
+	text := q.cmd.Val()
+	if err = q.cmd.Err(); err != nil && text == "" {
+		return false, err
+	}
+	r.answer, err = parse(text)
+	if err == nil && e.lanes.reuse && q.values[0] == "evalsha" {
+		q.recycle()
+	}
+	return true, err
 }
 
 // get returns a request of s for e's client.
