@@ -17,24 +17,20 @@ func TestNamesReadWellAndNeverCollide(t *testing.T) {
 	g := newGuard(t, memstore.New())
 	orders := guard.Must(g.Class("order"))
 	for want, n := range map[string]guard.Name{
-		"order/42":     orders.Name("42"),
-		"a%2Fb/c":      g.Name("a/b", "c"),
-		"a/b%2Fc":      g.Name("a", "b/c"),
-		"%7Ba%7Db":     g.Name("{a}b"),
-		"%7D%7B":       g.Name("}{"),
-		"a%00b%0D%0A":  g.Name("a\x00b\r\n"),
-		"%FF":          g.Name("\xff"),
-		"a b":          g.Name("a b"),
-		"100%25":       g.Name("100%"),
-		"größe/日本/🔒":   g.Name("größe", "日本", "🔒"),
-		"a:fence":      g.Name("a:fence"),
-		"%C2%85":       g.Name("\u0085"),
-		"A":            g.Name("A"),
-		"order/a%2Fb%": guard.Name{},
+		"order/42":    orders.Name("42"),
+		"a%2Fb/c":     g.Name("a/b", "c"),
+		"a/b%2Fc":     g.Name("a", "b/c"),
+		"%7Ba%7Db":    g.Name("{a}b"),
+		"%7D%7B":      g.Name("}{"),
+		"a%00b%0D%0A": g.Name("a\x00b\r\n"),
+		"%FF":         g.Name("\xff"),
+		"a b":         g.Name("a b"),
+		"100%25":      g.Name("100%"),
+		"größe/日本/🔒":  g.Name("größe", "日本", "🔒"),
+		"a:fence":     g.Name("a:fence"),
+		"%C2%85":      g.Name("\u0085"),
+		"A":           g.Name("A"),
 	} {
-		if strings.HasSuffix(want, "%") {
-			continue
-		}
 		assert.Equal(t, want, n.String())
 	}
 	assert.Equal(t, g.Name("order", "42").String(), orders.Name("42").String(), "a label is the first part")
