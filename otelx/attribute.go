@@ -46,8 +46,8 @@ func index(list []string, value string) int {
 // known returns an error type of the closed set.
 func known(kind string) string { return errorTypes[index(errorTypes[:], kind)] }
 
-// errorType classifies an error that comes from a store. A lost lease may have
-// one of the others as its reason.
+// errorType classifies an error that comes from a store. What a lease was lost
+// by may be inside the error of the loss.
 func errorType(err error) string {
 	switch {
 	case errors.Is(err, guard.ErrLost):
@@ -56,7 +56,7 @@ func errorType(err error) string {
 		return "unavailable"
 	}
 	if typed, ok := errors.AsType[typedError](err); ok && typed.ErrorType() != "" {
-		return known(typed.ErrorType())
+		return typed.ErrorType()
 	}
 	return typeOther
 }

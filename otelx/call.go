@@ -84,7 +84,7 @@ func (c *call) enter(took time.Duration) {
 	if !c.lost {
 		c.lease = c.add(c.o.leases, 1)
 	}
-	c.waitEnded(guard.Outcome{Result: outcome, Waited: took})
+	c.waitEnded(guard.Outcome{Result: outcome})
 }
 
 // lose ends the lease before the call ends. It may overtake enter.
@@ -148,7 +148,7 @@ func (c *call) waitEnded(out guard.Outcome) {
 	_, span := c.o.tracer.Start(c, c.class.wait, trace.WithTimestamp(c.about.At), trace.WithLinks(c.holders...),
 		trace.WithAttributes(append(attrs, c.class.attrs...)...))
 	c.status(span, out)
-	span.End(trace.WithTimestamp(c.about.At.Add(out.Waited)))
+	span.End()
 }
 
 func (c *call) leaseEnded() {

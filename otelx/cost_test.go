@@ -37,7 +37,7 @@ func TestWithoutSDKACallCostsThreeAllocationsForItsSpanAndNoneForMetrics(t *test
 	held := &guard.HeldError{Token: 1, Trace: rivalsRun}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		for _, k := range []guard.Kind{guard.Waiting, guard.Granted, guard.Renewed, guard.RenewFailed, guard.HandedOn, guard.Stale} {
-			o.Event(ctx, guard.Event{Call: c, Kind: k, Holder: held})
+			o.Event(ctx, guard.Event{Call: c, Kind: k, Holder: held, Err: errNetwork})
 		}
 		o.End(ctx, guard.Outcome{Call: c, Result: guard.ResultAcquired})
 	}))

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,6 +88,54 @@ func (brokenMeter) Int64Counter(name string, _ ...metric.Int64CounterOption) (me
 	return nil, errors.New("no " + name)
 }
 
+// An SDK may be installed at any time: what it did not see begin must not end at
+// -1.
+func TestCountsOfCallsThatBeganBeforeTheSDKStayBalanced(t *testing.T) {
+	meter := &switchedMeter{}
+	tel := newTelemetry()
+	o := otelx.New(otelx.TracerProvider(tel.tracers), otelx.MeterProvider(switchedMeters{m: meter}))
+	for _, on := range [][3]bool{{false, true, true}, {false, false, true}, {true, true, true}} {
+		c := guard.Call{Name: "order/42", Class: "order"}
+		meter.on = on[0]
+		ctx := o.Begin(t.Context(), c)
+		o.Event(ctx, guard.Event{Call: c, Kind: guard.Waiting})
+		meter.on = on[1]
+		o.Event(ctx, guard.Event{Call: c, Kind: guard.Granted})
+		meter.on = on[2]
+		o.End(ctx, guard.Outcome{Call: c, Result: guard.ResultAfterWait})
+		assert.Zero(t, meter.sum, "%v", on)
+	}
+}
+
+type switchedMeters struct {
+	metricnoop.MeterProvider
+	m *switchedMeter
+}
+
+func (p switchedMeters) Meter(string, ...metric.MeterOption) metric.Meter { return p.m }
+
+type switchedMeter struct {
+	metricnoop.Meter
+	on  bool
+	sum int64
+}
+
+func (m *switchedMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return switchedCounter{m: m}, nil
+}
+
+type switchedCounter struct {
+	metricnoop.Int64UpDownCounter
+	m *switchedMeter
+}
+
+func (c switchedCounter) Enabled(context.Context) bool { return c.m.on }
+func (c switchedCounter) Add(_ context.Context, n int64, _ ...metric.AddOption) {
+	if c.m.on {
+		c.m.sum += n
+	}
+}
+
 func TestTelemetryThatPanicsFailsNoLock(t *testing.T) {
 	captureLog(t)
 	good := newTelemetry()
@@ -98,7 +145,7 @@ func TestTelemetryThatPanicsFailsNoLock(t *testing.T) {
 			sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(panickingProcessor{})))),
 		"meter": otelx.New(otelx.TracerProvider(good.tracers), otelx.MeterProvider(panickingMeters{})),
 	} {
-		g, err := guard.New(memstore.New(), guard.Observe(o), guard.Wait(time.Millisecond))
+		g, err := guard.New(memstore.New(), guard.Observe(o))
 		require.NoError(t, err)
 		for range 2 { // the second one finds the lock free
 			ran := false

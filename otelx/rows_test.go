@@ -190,6 +190,18 @@ func TestEverySituationHasItsSpansAndMetrics(t *testing.T) {
 			},
 		},
 		{
+			name: "renewals fail until the deadline",
+			do: func(t *testing.T, s *scene) {
+				s.renew = func(context.Context, guard.Lease) (guard.Lease, error) { return guard.Lease{}, broken() }
+				require.ErrorIs(t, guard.Do(t.Context(), s.name(), untilDone), guard.ErrLost)
+			},
+			spans: []string{"lock order Error outcome=acquired attempts=1 error.type=lost"},
+			metrics: []string{
+				"acquire.duration outcome=acquired n=1 sum=0s", "hold.duration error.type=lost n=1 sum=2.97s",
+				"renewals error.type=lost +1", "renewals error.type=unavailable +",
+			},
+		},
+		{
 			name:   "the work takes longer than it may",
 			policy: []guard.Policy{guard.MaxHold(500 * time.Millisecond)},
 			do: func(t *testing.T, s *scene) {
@@ -256,6 +268,14 @@ func TestEverySituationHasItsSpansAndMetrics(t *testing.T) {
 				"acquire.duration outcome=acquired n=1 sum=0s", "acquire.duration outcome=failed error.type=nested n=1 sum=0s",
 				"hold.duration n=1 sum=0s",
 			},
+		},
+		{
+			name: "a name that is none",
+			do: func(t *testing.T, s *scene) {
+				require.ErrorIs(t, guard.Do(t.Context(), s.orders.Name(""), nothing), guard.ErrInvalid)
+			},
+			spans:   []string{"lock order Error outcome=failed attempts=0 error.type=invalid"},
+			metrics: []string{"acquire.duration outcome=failed error.type=invalid n=1 sum=0s"},
 		},
 		{
 			name: "the guard is closed while a call waits",

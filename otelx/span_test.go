@@ -168,14 +168,23 @@ func TestOnlyTheTraceparentOfASampledSpanIsStored(t *testing.T) {
 	assert.Equal(t, caller.TraceID(), span.TraceID())
 	assert.Equal(t, []string{fmt.Sprintf("00-%s-%s-01", span.TraceID(), span.SpanID())}, *stored)
 
-	tel := newTelemetry()
-	never := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
-	tel.Observer = otelx.New(otelx.TracerProvider(never), otelx.MeterProvider(tel.meters))
-	s = newScene(t, tel)
-	stored = s.storedTraces()
-	require.NoError(t, guard.Do(ctx, s.name(), nothing))
-	assert.Equal(t, []string{""}, *stored)
-	assert.Len(t, s.metrics(t), 2, "metrics do not depend on sampling")
+	for _, unsampled := range []sdktrace.Sampler{sdktrace.NeverSample(), recordOnly{}} {
+		tel := newTelemetry()
+		tel.Observer = otelx.New(otelx.MeterProvider(tel.meters),
+			otelx.TracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(unsampled))))
+		s = newScene(t, tel)
+		stored = s.storedTraces()
+		require.NoError(t, guard.Do(ctx, s.name(), nothing))
+		assert.Equal(t, []string{""}, *stored)
+		assert.Len(t, s.metrics(t), 2, "metrics do not depend on sampling")
+	}
+}
+
+type recordOnly struct{}
+
+func (recordOnly) Description() string { return "record only" }
+func (recordOnly) ShouldSample(sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	return sdktrace.SamplingResult{Decision: sdktrace.RecordOnly}
 }
 
 // storedTraces collects what goes to the store beside a lease.
@@ -227,6 +236,19 @@ func TestWhatIsNoTraceparentMakesNoLink(t *testing.T) {
 		assert.False(t, ran)
 		assert.Equal(t, []string{"lock order Unset outcome=refused attempts=1"}, s.traces(), "%q", stored)
 	}
+}
+
+// The error of a call that gave up knows the holder also when no event did.
+func TestHolderThatOnlyTheErrorKnowsIsLinked(t *testing.T) {
+	tel := newTelemetry()
+	c := guard.Call{Name: "order/42", Class: "order", At: time.Now()}
+	ctx := tel.Begin(t.Context(), c)
+	err := fmt.Errorf("late: %w", &guard.HeldError{Name: c.Name, Token: 1, Trace: rivalsRun})
+	tel.End(ctx, guard.Outcome{Call: c, Result: guard.ResultTimeout, ErrorType: "timeout", Err: err})
+	assert.Equal(t, []string{
+		"wait order Error outcome=timeout error.type=timeout -> " + rivalSpan,
+		"lock order Error outcome=timeout attempts=0 error.type=timeout",
+	}, tel.traces())
 }
 
 func TestLostLeaseAndFailedReleaseAreOneRecordUnderTheSpan(t *testing.T) {
