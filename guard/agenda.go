@@ -99,6 +99,7 @@ func (g *Guard) tick() {
 	a := &g.agenda
 	a.rings = time.Time{}
 	now := time.Now()
+	readSleep(true)
 	if slept := sleptSince(a.asleep); slept > 0 {
 		a.asleep += slept
 		g.sleptLocked(now)

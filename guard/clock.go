@@ -8,7 +8,7 @@ import (
 // Go's clock stands still while the machine sleeps, and so do its timers. The
 // server's clock does not. suspended is how long the machine has slept since
 // the process started, so that deadlines can be shortened by it.
-func suspended() time.Duration { return readSleep() }
+func suspended() time.Duration { return readSleep(false) }
 
 // sleptSince is how much longer the machine has slept than asleep. What two
 // clocks differ by for being read one after the other does not count.
@@ -22,10 +22,22 @@ func sleptSince(asleep time.Duration) time.Duration {
 // measureSleep is the time that passed on the boot clock less the time that
 // passed on Go's clock. In a testing/synctest bubble Go's clock is fake, decades
 // away, and there is no sleep.
-func measureSleep() time.Duration {
+//
+// Reading the boot clock is a system call. Sleep moves the wall clock on too, so
+// unless exact is asked for the boot clock is read only when the wall clock has
+// left Go's clock behind, or was set: time.Now reads both of them at little cost.
+// A wall clock that is set back by just as much as the machine slept hides the
+// sleep until the next exact reading.
+func measureSleep(exact bool) time.Duration {
 	if bootAtStart == 0 {
 		return 0
 	}
+	now := time.Now()
+	apart := now.UnixNano() - started.UnixNano() - int64(now.Sub(started))
+	if d := apart - lastApart.Load(); !exact && d > -int64(time.Millisecond) && d < int64(time.Millisecond) {
+		return time.Duration(longestSleep.Load())
+	}
+	lastApart.Store(apart)
 	boot := readBoot() - bootAtStart
 	awake := time.Since(started)
 	if boot <= 0 || awake < 0 || awake > boot+time.Hour {
@@ -33,14 +45,14 @@ func measureSleep() time.Duration {
 	}
 	// A pause between the two readings makes the sleep look shorter, so the
 	// longest reading so far is the best one.
-	now := int64(max(0, boot-awake))
+	slept := int64(max(0, boot-awake))
 	for {
 		longest := longestSleep.Load()
-		if now <= longest {
+		if slept <= longest {
 			return time.Duration(longest)
 		}
-		if longestSleep.CompareAndSwap(longest, now) {
-			return time.Duration(now)
+		if longestSleep.CompareAndSwap(longest, slept) {
+			return time.Duration(slept)
 		}
 	}
 }
@@ -50,4 +62,5 @@ var (
 	started      = time.Now()
 	bootAtStart  = readBoot()
 	longestSleep atomic.Int64
+	lastApart    atomic.Int64 // wall clock less Go's clock at the last reading, since the start
 )

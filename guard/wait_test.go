@@ -428,14 +428,28 @@ func TestFairStoreHandsNothingOnLocally(t *testing.T) {
 func TestPreviousHoldersContextEndsBeforeTheNextStarts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var before context.Context
-		crowd(t, repeat(newGuard(t, newFaults()).Name("a"), 20), func(ctx context.Context) error {
-			if before != nil {
-				assert.ErrorIs(t, before.Err(), context.Canceled)
-			}
-			before = ctx
-			return nil
-		})
+		ended := handedOn(func() { assert.ErrorIs(t, before.Err(), context.Canceled) })
+		g := newGuard(t, newFaults(), guard.Observe(ended))
+		h, err := guard.Acquire(t.Context(), g.Name("a"))
+		require.NoError(t, err)
+		before = h.Context()
+		done := make(chan error)
+		go func() { done <- guard.Do(t.Context(), g.Name("a"), nothing) }()
+		synctest.Wait()
+		require.NoError(t, h.Release())
+		require.NoError(t, <-done)
 	})
+}
+
+// handedOn is an observer of hand-offs.
+type handedOn func()
+
+func (handedOn) Begin(ctx context.Context, _ guard.Call) context.Context { return ctx }
+func (handedOn) End(context.Context, guard.Outcome)                      {}
+func (f handedOn) Event(_ context.Context, e guard.Event) {
+	if e.Kind == guard.HandedOn {
+		f()
+	}
 }
 
 func TestLossInAHandOffChainEndsTheCurrentHolderAndNobodyGetsAStaleToken(t *testing.T) {

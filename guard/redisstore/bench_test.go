@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"context"
+	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,4 +28,23 @@ func BenchmarkDo(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkDoDistinct is many goroutines, each with a name of its own: their
+// requests share round trips.
+func BenchmarkDoDistinct(b *testing.B) {
+	rdb := redistest.Start(b).Client(b)
+	g, err := guard.New(newStore(b, rdb))
+	require.NoError(b, err)
+	var next atomic.Int64
+	b.SetParallelism(32) // for each processor
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		n := g.Name(strconv.FormatInt(next.Add(1), 10))
+		for pb.Next() {
+			if err := guard.Do(context.Background(), n, func(context.Context) error { return nil }); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }
