@@ -179,3 +179,20 @@ func TestCommandThatWasToldToEndIsNotKilledWhileTheLeaseStands(t *testing.T) {
 	assert.Equal(t, cli.Lost, p.End())
 	assert.Contains(t, p.Err.String(), "told to end")
 }
+
+// TestGroupOfALostLeaseIsGoneSoonerThanItsOldEnd takes the lease away: another
+// may hold it by now, so a command that does not listen gets a quarter of the TTL.
+func TestGroupOfALostLeaseIsGoneSoonerThanItsOldEnd(t *testing.T) {
+	const ttl = 8 * time.Second
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	name, l := redistest.Unique(t), clitest.Listen(t)
+	began := time.Now()
+	p := clitest.Begin(t, clitest.On(s, name, l.Shell(stubborn), "--ttl", ttl.String())...)
+	require.Equal(t, "up", l.Next())
+	require.NoError(t, rdb.Del(t.Context(), "lock:{"+name+"}").Err())
+	l.Over()
+	// Found at the first renewal, after a third of the TTL and up to a tenth more.
+	assert.Less(t, l.At.Sub(began), ttl/3*11/10+ttl/4+ttl/10)
+	assert.Equal(t, cli.Lost, p.End())
+}

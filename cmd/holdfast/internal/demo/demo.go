@@ -8,6 +8,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -91,8 +92,9 @@ func perform(in input, c crew, out io.Writer, b *bar) (code int) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWithin)
 		defer cancel()
-		if err := c.close(ctx); err != nil && code == cli.OK {
-			code = cli.Fail(os.Stderr, cli.Unavailable, "demo: cleaning up: %v", err)
+		if err := c.close(ctx); err != nil {
+			failed := cli.Fail(os.Stderr, cli.Unavailable, "demo: cleaning up: %v; what is left expires within the hour", err)
+			code = cmp.Or(code, failed)
 		}
 	}()
 	fmt.Fprintf(out, "%d orders for %d products, %s\n\n", len(in.orders), len(in.products), c)

@@ -65,7 +65,10 @@ func (f *fleet) pass(ctx context.Context, guarded bool, handled func(int)) (pass
 	began := time.Now()
 	err := each(team, func(c *child) error { return c.work(handled) })
 	p.took, p.cutOff = time.Since(began), ctx.Err() != nil
-	if err != nil {
+	switch {
+	case err != nil && p.cutOff:
+		return pass{}, fmt.Errorf("no answer from Redis, or a very slow one: gave up after %v", p.took.Round(time.Second/10))
+	case err != nil:
 		return pass{}, err
 	}
 	for _, c := range team {

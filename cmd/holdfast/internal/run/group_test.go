@@ -136,6 +136,36 @@ func TestGroupEndsWhenHoldfastIsKilled(t *testing.T) {
 	}
 }
 
+func TestGroupEndsThoughNobodyReadsWhatHoldfastSays(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, tc := range []struct {
+		name string
+		end  func(p *clitest.Process, name string)
+		code int
+	}{
+		{"after a loss", func(_ *clitest.Process, name string) {
+			require.NoError(t, s.Client(t).Del(t.Context(), "lock:{"+name+"}").Err())
+		}, cli.Lost},
+		{"after a kill", func(p *clitest.Process, _ string) { p.Signal(syscall.SIGKILL) }, -1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			name, l := redistest.Unique(t), clitest.Listen(t)
+			p := clitest.Prepare(t, clitest.On(s, name, l.Shell(`trap 'echo told >&9; exit 0' TERM; sleep 1000 & echo up >&9; wait`), "--ttl=1s")...)
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			p.Stderr = w
+			p.Start()
+			require.NoError(t, w.Close())
+			require.NoError(t, r.Close())
+			require.Equal(t, "up", l.Next())
+			tc.end(p, name)
+			assert.Equal(t, "told", l.Next())
+			l.Over()
+			assert.Equal(t, tc.code, p.End())
+		})
+	}
+}
+
 func TestCommandDoesNotRunIfHoldfastDiesWhileStartingIt(t *testing.T) {
 	gate, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -27,6 +27,7 @@ func (o options) underLock(g *guard.Guard, name guard.Name, path string) int {
 		}
 	}
 	defer signal.Stop(signals)
+	survivePipes()
 
 	held, err := o.acquire(name, signals)
 	if err != nil {
@@ -112,6 +113,11 @@ func environ(held *guard.Held, name string) []string {
 		"HOLDFAST_UNTIL="+held.Until().UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 	)
 }
+
+// survivePipes makes a write to a stderr that nobody reads any more fail, instead
+// of ending us when there is something to tell. Unlike an ignored signal, that is
+// not passed on to the command.
+func survivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func warn(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "holdfast: run: "+format+"\n", args...)

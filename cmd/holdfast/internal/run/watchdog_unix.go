@@ -67,6 +67,7 @@ type order struct {
 // Watchdog is the main function of the watchdog's process.
 func Watchdog() int {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM) // it ends last
+	survivePipes()
 	orders, done := make(chan order), make(chan bool)
 	go func() { done <- listen(os.Stdin, orders) }()
 	var last order
