@@ -312,10 +312,11 @@ func TestOneFlowTakingANameTwiceIsTold(t *testing.T) {
 
 func TestLineIsServedInOrderOfArrivalAndTokensRise(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		store := newFaults()
-		g := newGuard(t, store)
+		g := newGuard(t, newFaults())
+		h, err := guard.Acquire(t.Context(), g.Name("a"))
+		require.NoError(t, err)
 		var order []int
-		var tokens []fence.Token
+		tokens := []fence.Token{h.Token()}
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
@@ -326,10 +327,8 @@ func TestLineIsServedInOrderOfArrivalAndTokensRise(t *testing.T) {
 				}))
 			})
 			synctest.Wait()
-			if i == 0 {
-				continue
-			}
 		}
+		require.NoError(t, h.Release())
 		wg.Wait()
 		assert.IsIncreasing(t, order)
 		assert.IsIncreasing(t, tokens)
