@@ -160,6 +160,9 @@ func (h *hold) maxUntil() time.Time {
 // nextRenewal is a third of the lease after it was last confirmed, 10 % more or
 // less so that leases taken together do not renew together for ever.
 func nextRenewal(l Lease) time.Time {
-	third := min(l.TTL, l.Until.Sub(l.Since)+l.TTL/50) / 3
+	third := l.TTL / 3
+	if life := l.Until.Sub(l.Since); life < l.TTL*9/10 { // to be claimed within a window
+		third = life / 3
+	}
 	return l.Since.Add(third*9/10 + time.Duration(rand.Int64N(int64(third/5)+1)))
 }

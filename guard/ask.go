@@ -29,6 +29,7 @@ func (h *hold) ask() error {
 			return h.leave(err)
 		}
 	}
+	var last error
 	for {
 		h.request(q)
 		before := q.asleep
@@ -51,8 +52,9 @@ func (h *hold) ask() error {
 			continue
 		}
 		if h.final(ctx, err) {
-			return h.leave(h.explain(err))
+			return h.leave(h.explain(err, last))
 		}
+		last = err
 		if err := h.pause(err); err != nil {
 			return h.leave(err)
 		}
@@ -185,17 +187,21 @@ func (h *hold) hasLimit() bool {
 	return deadline || h.limit >= 0
 }
 
-// explain is what the caller is told when the wait ends with err as the last
-// verdict.
-func (h *hold) explain(err error) error {
-	if h.ctx.Err() != nil {
-		if !errors.Is(err, ErrHeld) && !errors.Is(err, ErrUnavailable) {
-			err = nil // nothing but the context's own error
-		}
-		return h.ended(h.told(err))
+// explain is what the caller is told when the wait ends with err, after the
+// verdict last. A question that the end of the wait cut off says nothing; then
+// the verdict before it counts, and without one the service did not answer.
+func (h *hold) explain(err, last error) error {
+	cutOff := errors.Is(err, errOver) || errors.Is(err, context.DeadlineExceeded) || (h.ctx.Err() != nil && errors.Is(err, context.Cause(h.ctx)))
+	switch {
+	case cutOff && errors.Is(last, ErrHeld):
+		err = last
+	case cutOff && errors.Is(h.ctx.Err(), context.Canceled):
+		return h.ended(nil)
+	case cutOff:
+		err = fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, time.Since(h.at).Round(time.Millisecond))
 	}
-	if errors.Is(err, errOver) || errors.Is(err, context.DeadlineExceeded) { // our limit, not the caller's
-		return fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, h.patience())
+	if h.ctx.Err() != nil {
+		return h.ended(h.told(err))
 	}
 	return h.told(err)
 }

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// limit is a context with the values of another one and an end of its own. Most
-// releases are answered before anybody waits for the end, so what that takes is
-// made when Done is first called.
+// limit is a context with the values of another one and an end of its own. What
+// waiting for the end takes is made when Done is first called.
 type limit struct {
 	context.Context // for its values
 	until           time.Time

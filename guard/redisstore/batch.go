@@ -109,14 +109,10 @@ func (l *lane) quickLocked(now time.Time) bool {
 }
 
 // sendQuick sends q on the caller's goroutine and tells whether that was given
-// up for want of an answer. The caller's context is not passed on: go-redis would
-// report its end as an error of the connection.
+// up for want of an answer. The caller's context ends the wait for a connection.
 func (l *lane) sendQuick(ctx context.Context, q *request, now time.Time) (stuck bool) {
-	if ctx != background {
-		ctx = context.WithoutCancel(ctx)
-	}
 	err := l.quick.Process(ctx, q.cmd)
-	stuck = err != nil && isTimeout(err)
+	stuck = err != nil && isTimeout(err) && ctx.Err() == nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if stuck {

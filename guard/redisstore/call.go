@@ -44,6 +44,9 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 			return r, err
 		}
 		switch {
+		case ctx.Err() != nil && !isServerError(err):
+			onUnknown()
+			return r, context.Cause(ctx)
 		case isNoScript(err) && q.values[0] == "evalsha":
 			if !redis.HasErrorPrefix(err, "NOSCRIPT") {
 				e.withText.Store(true)
@@ -56,9 +59,6 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 		onUnknown()
 		r.resent = true
 		if stuck {
-			if ctx.Err() != nil {
-				return r, context.Cause(ctx)
-			}
 			q = q.again(q.values[0] == "eval")
 			continue
 		}

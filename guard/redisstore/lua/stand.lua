@@ -84,6 +84,6 @@ if ARGV[7] ~= '' then
     redis.call('SET', KEYS[2], string.format('%.0f|%.0f', mark, ms + keep), 'PX', px)
   end
 end
-local answer = 'H ' .. redis.call('PTTL', KEYS[1]) .. ' ' .. string.format('%.0f', mark) .. stamp .. ' ' .. rank .. ' ' .. ticket .. ' ' .. (v or '')
+local answer = 'H ' .. string.format('%.0f', redis.call('PTTL', KEYS[1])) .. ' ' .. string.format('%.0f', mark) .. stamp .. ' ' .. rank .. ' ' .. ticket .. ' ' .. (v or '')
 if channel then redis.pcall('PUBLISH', channel, message) end
 return answer
