@@ -35,7 +35,7 @@ const (
 // way.
 type lane struct {
 	rdb   redis.UniversalClient
-	quick *redis.Client // nil if there is no such client
+	quick bool // there is a client for that, see shortcut
 
 	mu     sync.Mutex
 	queue  []*request
@@ -59,8 +59,11 @@ type load struct {
 
 func newLane(rdb redis.UniversalClient) *lane {
 	l := &lane{rdb: rdb, loads: make(chan load, maxWidth)}
-	if c, ok := rdb.(*redis.Client); ok && c.Options().ReadTimeout > quickWithin {
-		l.quick = c.WithTimeout(quickWithin)
+	if c, ok := rdb.(*redis.Client); ok {
+		if t := c.Options().ReadTimeout; t <= 0 || t > quickWithin {
+			c.AddHook(shortcut{c.WithTimeout(quickWithin)})
+			l.quick = true
+		}
 	}
 	return l
 }
@@ -105,13 +108,14 @@ func (l *lane) do(ctx context.Context, q *request) (sent, stuck bool, err error)
 }
 
 func (l *lane) quickLocked(now time.Time) bool {
-	return l.quick != nil && l.took > 0 && l.took < quickBelow && now.Sub(l.lastAt) < quickRecent && !now.Before(l.noQuick)
+	return l.quick && l.took > 0 && l.took < quickBelow && now.Sub(l.lastAt) < quickRecent && !now.Before(l.noQuick)
 }
 
 // sendQuick sends q on the caller's goroutine and tells whether that was given
 // up for want of an answer. The caller's context ends the wait for a connection.
 func (l *lane) sendQuick(ctx context.Context, q *request, now time.Time) (stuck bool) {
-	err := l.quick.Process(ctx, q.cmd)
+	q.cmd.quick = true
+	err := l.rdb.Process(ctx, q.cmd)
 	stuck = err != nil && isTimeout(err) && ctx.Err() == nil
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -104,8 +104,10 @@ type Store struct {
 	engine *engine
 }
 
-// New returns a Store on rdb, which stays the caller's to configure and close;
-// add its hooks before. It sends no command; see [Store.Check].
+// New returns a Store on rdb, which stays the caller's to configure and close. It
+// sends no command; see [Store.Check]. To a *redis.Client it adds a hook, which
+// concerns its own commands only; hooks of the caller's that are to see those are
+// added before.
 func New(rdb redis.UniversalClient, opts ...Option) (*Store, error) {
 	if rdb == nil {
 		return nil, fmt.Errorf("%w: New: the client is nil", guard.ErrInvalid)

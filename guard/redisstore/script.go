@@ -54,16 +54,40 @@ var (
 
 // once is a command that go-redis sends at most once: a copy sent behind our
 // back could be executed after the lease it asked for was given up.
-type once struct{ *redis.StringCmd }
+type once struct {
+	*redis.StringCmd
+	quick bool // see shortcut
+}
 
 // NoRetry keeps go-redis from sending the command again.
-func (once) NoRetry() bool { return true }
+func (*once) NoRetry() bool { return true }
+
+// shortcut is a hook of the user's client. It sends a command of ours that is
+// marked quick through a copy of the client, on the same connections, that gives
+// up a read early. As a hook it stands behind those that the user has added, such
+// as tracing, and they see the command as usual.
+type shortcut struct{ quick *redis.Client }
+
+func (shortcut) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s shortcut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if c, ours := cmd.(*once); ours && c.quick {
+			return s.quick.Process(ctx, cmd)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (shortcut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // request is a script call on its way. It belongs to the lane until done; a
 // caller that stops waiting leaves it behind and never uses it again.
 type request struct {
 	script *script
-	cmd    once
+	cmd    *once
 	values []any  // evalsha, sha, number of keys, keys, arguments
 	texts  []text // what values point to
 	filled int
@@ -87,7 +111,7 @@ func (s *script) fresh() *request {
 	for i := range q.texts {
 		q.values[3+i] = &q.texts[i]
 	}
-	q.cmd = once{redis.NewStringCmd(context.Background(), q.values...)}
+	q.cmd = &once{StringCmd: redis.NewStringCmd(context.Background(), q.values...)}
 	return q
 }
 
@@ -97,6 +121,7 @@ func (s *script) get() *request {
 	q.filled = 0
 	q.cmd.SetErr(nil)
 	q.cmd.SetVal("")
+	q.cmd.quick = false
 	return q
 }
 
