@@ -128,15 +128,16 @@ func (c *child) kill() {
 func Replica() int {
 	signal.Ignore(os.Interrupt) // Ctrl-C reaches the parent too, which closes our input
 	out := json.NewEncoder(os.Stdout)
-	r, err := serve(json.NewDecoder(os.Stdin), out)
-	if err != nil {
-		_ = out.Encode(message{Error: err.Error()})
-		return cli.Unavailable
+	last, code := message{}, cli.OK
+	if r, err := serve(json.NewDecoder(os.Stdin), out); err != nil {
+		last.Error, code = err.Error(), cli.Unavailable
+	} else {
+		last.Report = &r
 	}
-	if out.Encode(message{Report: &r}) != nil {
+	if err := out.Encode(last); err != nil { // the parent is gone
 		return cli.Failed
 	}
-	return cli.OK
+	return code
 }
 
 func serve(in *json.Decoder, out *json.Encoder) (report, error) {

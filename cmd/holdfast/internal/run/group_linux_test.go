@@ -26,7 +26,7 @@ func watchdogOf(t *testing.T, p *clitest.Process) (pid int) {
 	for _, task := range tasks {
 		children, err := os.ReadFile(task)
 		require.NoError(t, err)
-		for _, child := range strings.Fields(string(children)) {
+		for child := range strings.FieldsSeq(string(children)) {
 			args, err := os.ReadFile("/proc/" + child + "/cmdline")
 			if err == nil && strings.Contains(string(args), run.WatchdogCommand) {
 				pid, err = strconv.Atoi(child)

@@ -19,7 +19,7 @@ import (
 const unsupported = ""
 
 // underLock acquires the lock, runs the command, and gives the lock back.
-func (o options) underLock(g *guard.Guard, name guard.Name, path string) int {
+func (o options) underLock(name guard.Name, path string) int {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		if !signal.Ignored(s) { // nohup stays nohup

@@ -101,12 +101,12 @@ func Main(args []string) int {
 		}
 		return cli.Fail(os.Stderr, code, "run: %v", err)
 	}
-	g, name, done, err := o.open()
+	name, done, err := o.open()
 	if err != nil {
 		return cli.Fail(os.Stderr, cli.Usage, "run: %v", err)
 	}
 	defer done()
-	return o.underLock(g, name, path)
+	return o.underLock(name, path)
 }
 
 func parse(args []string) (options, error) {
@@ -168,14 +168,14 @@ func nameParts(name string) ([]string, error) {
 }
 
 // open returns the lock, and what gives back all that was opened.
-func (o options) open() (*guard.Guard, guard.Name, func(), error) {
+func (o options) open() (guard.Name, func(), error) {
 	rdb, err := cli.Connect(o.redis)
 	if err != nil {
-		return nil, guard.Name{}, nil, err
+		return guard.Name{}, nil, err
 	}
 	store, err := redisstore.New(rdb, redisstore.Prefix(o.prefix))
 	if err != nil {
-		return nil, guard.Name{}, nil, err
+		return guard.Name{}, nil, err
 	}
 	policies := []guard.Option{guard.TTL(o.ttl.Truncate(time.Millisecond))}
 	if o.label != "" {
@@ -186,13 +186,13 @@ func (o options) open() (*guard.Guard, guard.Name, func(), error) {
 	}
 	g, err := guard.New(store, policies...)
 	if err != nil {
-		return nil, guard.Name{}, nil, err
+		return guard.Name{}, nil, err
 	}
 	name := g.Name(o.parts...)
 	if o.wait >= 0 {
 		name = name.Wait(o.wait)
 	}
-	return g, name, func() {
+	return name, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
 		_ = g.Close(ctx) // what it could not do in time ends by itself

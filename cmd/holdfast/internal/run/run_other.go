@@ -13,7 +13,7 @@ const unsupported = "not on this system: it has no process groups, so a command 
 	"could not be ended when the lease is lost. Run it on Linux, macOS, BSD or under WSL; " +
 	"a Go program can use guard.Do on any system, and holdfast demo works here too"
 
-func (options) underLock(*guard.Guard, guard.Name, string) int { return cli.Usage }
+func (options) underLock(guard.Name, string) int { return cli.Usage }
 
 // Watchdog does nothing here.
 func Watchdog() int { return cli.Usage }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,7 +85,7 @@ func (k *keyboard) sees(text string) {
 func shellWith(args ...string) *exec.Cmd {
 	holdfast := clitest.Command()
 	cmd := exec.Command("sh", args...)
-	cmd.Env = append(holdfast.Env, "ENV=", "PS1=ready> ", "H="+holdfast.Path)
+	cmd.Env = slices.Concat(holdfast.Env, []string{"ENV=", "PS1=ready> ", "H=" + holdfast.Path})
 	return cmd
 }
 
