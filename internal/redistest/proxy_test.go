@@ -35,6 +35,15 @@ func newLink(t *testing.T, edit ...func(*redis.Options)) link {
 	return l
 }
 
+// fakeServer is a listener behind a proxy, where the test plays the server.
+func fakeServer(t *testing.T) (link, net.Listener) {
+	t.Helper()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	return link{proxy: redistest.NewProxy(t, server.Addr().String())}, server
+}
+
 // dial opens a connection to the proxy without any client library.
 func (l link) dial(t *testing.T) *net.TCPConn {
 	t.Helper()

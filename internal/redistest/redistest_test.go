@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	soon    = 5 * time.Second       // generous: a condition that will come true
+	soon    = 20 * time.Second      // generous: a condition that will come true
 	tick    = 2 * time.Millisecond  // how often it is looked at
 	silence = 60 * time.Millisecond // how long nothing may happen
 )
