@@ -12,9 +12,9 @@
 // giving up. It has links to the lock spans of those it waited for, at most 8, in
 // whatever process they run: the traceparent of a sampled lock span is stored
 // beside the lease, and comes back with the refusal at no extra round trip. A
-// lease that is passed on inside a process keeps, for other processes, that of
-// the call which got it from the store. A call that does not wait has the links
-// on its lock span. Without a class the names are "lock" and "wait".
+// lease that is passed on inside a process keeps that of the call which got it
+// from the store. A call that does not wait has the links on its lock span.
+// Without a class the names are "lock" and "wait".
 //
 // Attributes of spans are distributed_lock.class, distributed_lock.name (see
 // [HideNames]), distributed_lock.outcome, distributed_lock.attempts,

@@ -221,6 +221,34 @@ func TestWaitIsLinkedToTheFirstEightDistinctHolders(t *testing.T) {
 	})
 }
 
+func TestLeaseThatWasPassedOnKeepsTheTraceparentOfItsGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newTelemetry())
+		var spans []string
+		hold := func() {
+			_ = guard.Do(t.Context(), s.name(), func(ctx context.Context) error {
+				spans = append(spans, idOf(ctx))
+				time.Sleep(10 * time.Millisecond)
+				return nil
+			})
+		}
+		go hold()
+		synctest.Wait()
+		go hold() // has the lease passed on after 10 ms
+		time.Sleep(15 * time.Millisecond)
+		require.Len(t, spans, 2)
+
+		other := newTelemetry()
+		g, err := guard.New(s.faults, guard.Observe(other))
+		require.NoError(t, err)
+		ran, err := guard.Try(t.Context(), g.Name("order", "42"), nothing)
+		require.NoError(t, err)
+		require.False(t, ran)
+		assert.Equal(t, []string{"lock Unset outcome=refused attempts=1 -> " + spans[0]}, other.traces())
+		require.NoError(t, s.guard.Close(t.Context()))
+	})
+}
+
 func TestWhatIsNoTraceparentMakesNoLink(t *testing.T) {
 	for _, stored := range []string{
 		"", "x", "00", strings.Repeat("0", 64), "00-00000000000000000000000000000000-0000000000000000-01",
