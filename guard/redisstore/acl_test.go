@@ -52,9 +52,9 @@ func user(t *testing.T, rights ...string) (s *redistest.Server, admin, rdb *redi
 // works uses everything a lock does: free, contended, renewed, minimum hold, abandoned.
 func works(t *testing.T, rdb *redis.Client, opts ...redisstore.Option) {
 	t.Helper()
-	a, err := guard.New(newStore(t, rdb, opts...), guard.TTL(300*time.Millisecond))
+	a, err := guard.New(newStore(t, rdb, opts...), guard.TTL(1500*time.Millisecond))
 	require.NoError(t, err)
-	b, err := guard.New(newStore(t, rdb, opts...), guard.TTL(300*time.Millisecond), guard.MinHold(20*time.Millisecond))
+	b, err := guard.New(newStore(t, rdb, opts...), guard.TTL(1500*time.Millisecond), guard.MinHold(20*time.Millisecond))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -70,7 +70,7 @@ func works(t *testing.T, rdb *redis.Client, opts ...redisstore.Option) {
 		defer cancel()
 		leaver <- guard.Do(short, b.Name("y"), func(ctx context.Context) error { return untilDone(ctx) })
 	}()
-	time.Sleep(400 * time.Millisecond) // longer than the TTL
+	time.Sleep(1600 * time.Millisecond) // longer than the TTL
 	require.NoError(t, held.Extend(ctx))
 	require.NoError(t, held.Release())
 	released := time.Now()
