@@ -236,6 +236,7 @@ func TestLeaseThatWasPassedOnKeepsTheTraceparentOfItsGrant(t *testing.T) {
 		synctest.Wait()
 		go hold() // has the lease passed on after 10 ms
 		time.Sleep(15 * time.Millisecond)
+		synctest.Wait()
 		require.Len(t, spans, 2)
 
 		other := newTelemetry()
