@@ -134,7 +134,9 @@ func (h *hold) verdictOf(err error, sent time.Time) error {
 		if h.waits != nil {
 			h.waits.downSince = time.Time{}
 		}
-		h.waiting(held)
+		if h.limit != 0 {
+			h.waiting(held)
+		}
 		g.mu.Lock()
 		q.known = q.known || held.Wake != nil
 		q.held = held

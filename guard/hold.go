@@ -23,6 +23,7 @@ type hold struct {
 
 	attempts int
 	returned bool // fn returned
+	away     bool // turned away at the line: it was full, or the call does not wait
 	waits    *waits
 
 	// Guard.mu
@@ -53,6 +54,7 @@ type waits struct {
 	verdict    error       // why the call was dismissed
 	met        bool        // observers have heard of a holder
 	holder     fence.Token // which one
+	behind     *HeldError  // who was before it when its turn came; only with observers
 	downSince  time.Time   // first unanswered request in a row
 	run        retry.Backoff
 }
@@ -218,6 +220,9 @@ func (h *hold) enter() (entered, asks bool) {
 	token := h.token
 	g.mu.Unlock()
 	if g.obs != nil {
+		if w := h.waits; w != nil && w.behind != nil && !w.met { // it stood behind a call that had no answer yet
+			h.waiting(w.behind)
+		}
 		h.event(Event{Kind: Granted, Token: token})
 	}
 	return true, false

@@ -129,8 +129,11 @@ func (l *line) stopPassing() {
 // is removed, and an owner that the store may know is abandoned; ctx gives the
 // values for that. The caller must not use l after that.
 func (g *Guard) askNextLocked(ctx context.Context, l *line) {
-	l.holder, l.asker = nil, nil
 	next := l.first
+	if next != nil {
+		g.behindLocked(l, next)
+	}
+	l.holder, l.asker = nil, nil
 	if next == nil {
 		delete(g.lines, l.name)
 		if l.q != nil && l.q.known {
@@ -147,6 +150,13 @@ func (g *Guard) askNextLocked(ctx context.Context, l *line) {
 	l.remove(next)
 	next.state, l.asker = asking, next
 	next.wake()
+}
+
+// behindLocked keeps for the observers whom next has waited for.
+func (g *Guard) behindLocked(l *line, next *hold) {
+	if g.obs != nil && l.holder != nil {
+		next.waits.behind = l.heldHere()
+	}
 }
 
 // dismissLocked ends the calls that only wanted to know whether they can have
@@ -167,7 +177,7 @@ func (l *line) dismissLocked(err error) {
 func (l *line) heldHere() *HeldError {
 	he := &HeldError{Name: l.name}
 	if h := l.holder; h != nil {
-		he.Holder, he.Trace, he.Token, he.Mark = h.lease.Label, h.lease.Trace, h.lease.Token, h.lease.Token
+		he.Holder, he.Trace, he.Token, he.Mark = h.class.policy.label, h.trace, h.token, h.lease.Token
 		he.RetryIn = max(0, time.Until(h.lease.Until))
 	}
 	return he
@@ -189,6 +199,7 @@ func (g *Guard) join(h *hold) (asks bool, err error) {
 		return true, nil
 	}
 	if err := l.refuse(h); err != nil {
+		h.away = true
 		g.leaveLocked()
 		return false, err
 	}
@@ -222,7 +233,7 @@ func (l *line) refuse(h *hold) error {
 // h has left the line.
 func (h *hold) await() (asks bool, err error) {
 	g := h.guard
-	if g.obs != nil {
+	if g.obs != nil && h.limit != 0 {
 		h.meet()
 	}
 	limit, stop := h.limitTimer()

@@ -201,3 +201,40 @@ func TestKindsHaveNames(t *testing.T) {
 	assert.Equal(t, "release_failed", guard.ReleaseFailed.String())
 	assert.Equal(t, "unknown", guard.Kind(99).String())
 }
+
+// A burst on a free name: those behind the first one wait, although nobody had an
+// answer when they came.
+func TestWaitingBehindACallWithoutAnAnswerIsWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store, seen := newFaults(), &recorder{}
+		store.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
+			time.Sleep(time.Millisecond)
+			return store.Locker.Acquire(ctx, r)
+		}
+		g := newGuard(t, store, guard.Observe(seen), guard.Label("web-1"))
+		done := make(chan error)
+		for _, n := range []guard.Name{g.Name("a"), g.Name("a"), g.Name("a").Wait(5 * time.Millisecond)} {
+			go func() {
+				done <- guard.Do(t.Context(), n, func(context.Context) error {
+					time.Sleep(10 * time.Millisecond)
+					return nil
+				})
+			}()
+			synctest.Wait()
+		}
+		require.ErrorIs(t, <-done, guard.ErrHeld)
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+		results := map[string]int{}
+		for _, o := range seen.outcomes {
+			results[o.Result]++
+		}
+		assert.Equal(t, map[string]int{guard.ResultAcquired: 1, guard.ResultAfterWait: 1, guard.ResultTimeout: 1}, results)
+		for _, e := range seen.events {
+			if e.Kind == guard.Waiting {
+				assert.Equal(t, "web-1", e.Holder.Holder)
+			}
+		}
+		require.NoError(t, g.Close(t.Context()))
+	})
+}

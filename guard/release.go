@@ -143,13 +143,12 @@ func (h *hold) tellRefused(err error) {
 	o := h.outcome(ResultFailed)
 	o.Waited, o.Err = time.Since(h.at), err
 	held := errors.Is(err, ErrHeld)
-	full := held && (h.waits == nil || !h.waits.met) && h.limit != 0 && h.attempts == 0
 	switch {
 	case errors.Is(h.ctx.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded):
 		o.Result, o.ErrorType = ResultTimeout, "timeout"
 	case h.ctx.Err() != nil && errors.Is(err, h.ctx.Err()):
 		o.Result = ResultCanceled
-	case held && (h.limit == 0 || full):
+	case held && (h.limit == 0 || h.away):
 		o.Result = ResultRefused
 	case held:
 		o.Result, o.ErrorType = ResultTimeout, "timeout"
@@ -199,6 +198,7 @@ func (g *Guard) nextHolderLocked(h *hold) *hold {
 func (g *Guard) handOnLocked(h, next *hold) {
 	l := h.line
 	h.line = nil
+	g.behindLocked(l, next)
 	l.remove(next)
 	l.used++
 	l.holder = next
