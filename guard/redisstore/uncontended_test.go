@@ -1,0 +1,71 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/guard"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestAnUncontendedCallIsTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	load(t, s.Client(t))
+	p := redistest.NewProxy(t, s.Addr())
+	g := newGuard(t, p.Client(t))
+	name := g.Name("x")
+	require.NoError(t, guard.Do(t.Context(), name, nothing))
+	p.ResetCommands()
+	s.ResetStats()
+	for range 100 {
+		require.NoError(t, guard.Do(t.Context(), name, nothing))
+	}
+	if extra := p.Commands()["evalsha"] - 200; extra != 0 { // a slow answer is asked for again
+		assert.Positive(t, extra)
+		assert.LessOrEqual(t, extra, int64(20))
+		return
+	}
+	assert.Equal(t, map[string]int64{"evalsha": 200}, p.Commands())
+	assert.Equal(t, map[string]int64{"evalsha": 200, "get": 200, "time": 100, "set": 200, "del": 100}, s.CommandStats())
+}
+
+// TestAnUncontendedCallAllocatesLittle is the promise; BenchmarkDo measures.
+func TestAnUncontendedCallAllocatesLittle(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	g := newGuard(t, rdb)
+	name := g.Name("x")
+	for how, ctx := range map[string]context.Context{"background": context.Background(), "cancellable": t.Context()} {
+		allocs := testing.AllocsPerRun(200, func() {
+			if err := guard.Do(ctx, name, nothing); err != nil {
+				t.Error(err)
+			}
+		})
+		assert.LessOrEqual(t, allocs, 30.0, how)
+		t.Logf("%s: %v allocations", how, allocs)
+	}
+}
+
+func TestAnIdleLeaseIsRenewedOncePerInterval(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	load(t, s.Client(t))
+	p := redistest.NewProxy(t, s.Addr())
+	seen := &recorder{}
+	g := newGuard(t, p.Client(t), guard.TTL(600*time.Millisecond), guard.Observe(seen))
+	start := time.Now()
+	require.NoError(t, guard.Do(t.Context(), g.Name("x"), func(ctx context.Context) error {
+		p.ResetCommands()
+		time.Sleep(1900 * time.Millisecond)
+		return ctx.Err()
+	}))
+	intervals := time.Since(start).Seconds() / 0.2
+	renewed := len(seen.of(guard.Renewed))
+	assert.LessOrEqual(t, float64(renewed), intervals/0.9+1)
+	assert.GreaterOrEqual(t, renewed, 5)
+	assert.LessOrEqual(t, p.Commands()["evalsha"], int64(renewed+3), "and the release")
+}
