@@ -184,7 +184,7 @@ func TestUploadedFilesAreRemovedAfterTheRequest(t *testing.T) {
 	l := newLocks(t)
 	var name string
 	s := live(t, routed(byID(l), func(_ http.ResponseWriter, r *http.Request) {
-		if !assert.NoError(t, r.ParseMultipartForm(0)) { //nolint:gosec // nobody but this test sends one
+		if !assert.NoError(t, r.ParseMultipartForm(0)) {
 			return
 		}
 		f, err := r.MultipartForm.File["file"][0].Open()
