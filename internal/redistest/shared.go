@@ -19,7 +19,7 @@ var sharedServer = struct {
 // parallel ones, keep apart by naming everything after [Unique]: there is no
 // FLUSHALL in between. Stop, Kill, Freeze, Thaw, Restart and ResetStats fail
 // the test, and CommandStats counts what all tests do; whoever needs these
-// uses [Start], which takes some 10 ms.
+// uses [Start], which takes some 20 ms.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	binary := Binary(t)

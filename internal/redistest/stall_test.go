@@ -61,6 +61,8 @@ func TestStalledRepliesHideTheResetOfTheServer(t *testing.T) {
 	client := l.dial(t)
 	conn, err := server.Accept()
 	require.NoError(t, err)
+	write(t, conn, "+READY\r\n")
+	reads(t, client, "+READY\r\n")
 	l.proxy.StallReplies()
 	require.NoError(t, conn.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, conn.Close())
