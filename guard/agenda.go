@@ -104,7 +104,7 @@ func (g *Guard) tick() {
 		a.asleep += slept
 		g.sleptLocked(now)
 	}
-	for len(a.holds) > 0 && !a.holds[0].wakeAt.After(now) {
+	for len(a.holds) > 0 && a.holds[0].isDue(now) {
 		h := a.holds[0]
 		lost := h.checkLocked()
 		limit := h.maxUntil()
@@ -137,6 +137,18 @@ func (g *Guard) sleptLocked(now time.Time) {
 	heap.Init(&g.agenda)
 }
 
+// isDue tells whether h is to be looked at now. Renewals go out a little early
+// together with others, so that many leases share wake-ups and round trips.
+func (h *hold) isDue(now time.Time) bool {
+	if h.wakeAt.After(now) && h.wakeAt.Equal(h.renewAt) {
+		return !h.wakeAt.After(now.Add(min(h.lease.Until.Sub(h.lease.Since)/150, renewTogether)))
+	}
+	return !h.wakeAt.After(now)
+}
+
+// renewTogether is how early a renewal may go out, to go with others.
+const renewTogether = 100 * time.Millisecond
+
 // nextEvent is when h needs attention next.
 func (h *hold) nextEvent() time.Time {
 	next := h.untilLocked()
@@ -157,12 +169,13 @@ func (h *hold) maxUntil() time.Time {
 	return time.Time{}
 }
 
-// nextRenewal is a third of the lease after it was last confirmed, 10 % more or
-// less so that leases taken together do not renew together for ever.
+// nextRenewal is a third of the lease after it was last confirmed, 8 % more or
+// less so that leases taken together do not all renew at once for ever. With
+// what isDue allows that stays within 10 %.
 func nextRenewal(l Lease) time.Time {
 	third := l.TTL / 3
 	if life := l.Until.Sub(l.Since); life < l.TTL*9/10 { // to be claimed within a window
 		third = life / 3
 	}
-	return l.Since.Add(third*9/10 + time.Duration(rand.Int64N(int64(third/5)+1)))
+	return l.Since.Add(third*92/100 + time.Duration(rand.Int64N(int64(third*16/100)+1)))
 }
