@@ -61,7 +61,7 @@ func TestOracleKeepsTheLargestOccupancyOfOneName(t *testing.T) {
 	b()
 	c()
 	var wg sync.WaitGroup
-	for _, name := range strings.Fields(strings.Repeat("p q ", 50)) {
+	for name := range strings.FieldsSeq(strings.Repeat("p q ", 50)) {
 		wg.Go(func() { o.Enter(name)() })
 	}
 	wg.Wait()

@@ -254,7 +254,7 @@ func TestReplicationPassesAProxy(t *testing.T) {
 	host, port, err := net.SplitHostPort(l.proxy.Addr())
 	require.NoError(t, err)
 	require.NoError(t, l.direct.Set(t.Context(), "k", "v", 0).Err())
-	require.NoError(t, replica.Client(t).SlaveOf(t.Context(), host, port).Err())
+	require.NoError(t, replica.Client(t).ReplicaOf(t.Context(), host, port).Err())
 	appears(t, replica.Client(t), "k")
 	l.proxy.Stall()
 	require.NoError(t, l.direct.Set(t.Context(), "late", "v", 0).Err())

@@ -80,7 +80,7 @@ func TestPromotedReplicaRestartsEmpty(t *testing.T) {
 	primary.Kill()
 	replica.Restart()
 	c := replica.Client(t)
-	require.NoError(t, c.SlaveOf(t.Context(), "NO", "ONE").Err())
+	require.NoError(t, c.ReplicaOf(t.Context(), "NO", "ONE").Err())
 	require.False(t, exists(t, c, "k"), "the snapshot of the first synchronisation came back")
 }
 
