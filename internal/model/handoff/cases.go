@@ -64,9 +64,11 @@ func Cases() []explore.Case {
 	add("", "as built, minimum hold", func(c *Config) { c.MinHold, c.GivenUp = 2, 1 })
 	add("", "as built, two owners each", twice)
 	add("", "as built, three processes", three)
-	big("as built, two owners each", func(c *Config) { twice(c); c.Renew, c.Cancel = true, true })
-	big("as built, three processes", func(c *Config) { three(c); c.Cancel = true; c.GivenUp = 1 })
-	big("as built, a foreigner and a minimum hold", func(c *Config) { c.Foreign, c.MinHold = 1, 2 })
+	add("", "as built, two owners each", func(c *Config) { c.Owners, c.GivenUp = 2, 0 })
+	big("as built, two owners each", func(c *Config) { c.Owners, c.GivenUp, c.Renew = 2, 1, false })
+	big("as built, three processes", func(c *Config) { three(c); c.Cancel = true })
+	big("as built, three processes", func(c *Config) { three(c); c.Renew = true })
+	big("as built, a foreigner and a minimum hold", func(c *Config) { c.Foreign, c.MinHold, c.GivenUp = 1, 2, 1 })
 	return cases
 }
 

@@ -19,8 +19,8 @@ func Cases() []explore.Case {
 			Model: "redlock", Name: name, Bounds: c.bounds(), Breaks: breaks, Run: c.run,
 		})
 	}
-	big := func(breaks, name string, c Config) {
-		add(breaks, name, c)
+	big := func(name string, c Config) {
+		add("", name, c)
 		cases[len(cases)-1].Big = true
 	}
 	const me, order = "ME", "ORDER"
@@ -39,6 +39,7 @@ func Cases() []explore.Case {
 	add("", "3 wipes, grace as long as the TTL", Config{End: 6, Wipes: 3, Grace: 2})
 	add("", "1 wipe, grace, three attempts", Config{End: 5, Attempts: 3, Wipes: 1, Grace: 2})
 	add("", "2 wipes, grace, leases end early, margin", Config{End: 7, TTL: 3, Early: 1, Margin: 1, Wipes: 2, Grace: 3})
+	add("", "1 wipe, grace, proposals ahead, three attempts", Config{End: 5, Attempts: 3, Wipes: 1, Grace: 3, Skew: 1})
 
 	// Tokens after data loss.
 	add(order, "1 wipe, no grace, tokens alone", Config{End: 5, Wipes: 1, Only: order})
@@ -59,6 +60,7 @@ func Cases() []explore.Case {
 	add(me, "renewal, 1 wipe, no grace", renew(Config{End: 6, Wipes: 1}))
 	add("", "renewal, 1 wipe, grace as long as the TTL", renew(Config{End: 6, Wipes: 1, Grace: 2}))
 	add("", "renewal, 1 wipe, grace, proposals ahead", renew(Config{End: 6, Wipes: 1, Grace: 3, Skew: 2, Only: me}))
+	add("", "renewal, 1 wipe, grace, three attempts", renew(Config{End: 5, Attempts: 3, Wipes: 1, Grace: 2}))
 	add("", "re-planted before a majority has confirmed", renew(Config{End: 6, Wipes: 1, Grace: 2, Repair: replantUnconfirmed}))
 	add(me, "re-planted in grace, never counted in that round", renew(Config{End: 6, TTL: 3, Wipes: 1, Grace: 3, Skew: 2, Repair: replantInGrace}))
 	add("", "renewal takes free nodes and counts them, not in grace", renew(Config{End: 6, Wipes: 1, Grace: 2, Repair: healFree}))
@@ -68,14 +70,14 @@ func Cases() []explore.Case {
 	add(me, "renewal takes nodes in grace and counts them, clocks of nodes apart", renew(Config{End: 6, TTL: 3, Wipes: 1, Grace: 3, Ahead: 2, Repair: healAny}))
 
 	// The same further out.
-	big("", "1 wipe, grace, proposals ahead, three attempts", Config{End: 5, Attempts: 3, Wipes: 1, Grace: 3, Skew: 1})
-	big("", "renewal takes nodes in grace and counts them, if they had confirmed",
+	big("renewal takes nodes in grace and counts them, if they had confirmed",
 		renew(Config{End: 6, TTL: 3, Wipes: 2, Grace: 3, Skew: 2, Repair: healConfirmed, Only: me}))
-	big("", "renewal takes nodes in grace and counts them, no proposal ahead", renew(Config{End: 8, TTL: 3, Wipes: 2, Grace: 3, Repair: healAny}))
-	big("", "renewal takes nodes in grace and counts them, no proposal ahead", renew(Config{End: 6, Attempts: 3, TTL: 3, Wipes: 1, Grace: 3, Repair: healAny}))
-	big("", "renewal, 1 wipe, grace, proposals and clocks ahead", renew(Config{End: 6, TTL: 3, Wipes: 1, Grace: 5, Skew: 2, Ahead: 1}))
-	big("", "renewal, 2 wipes, grace, proposals ahead", renew(Config{End: 7, TTL: 3, Wipes: 2, Grace: 3, Skew: 2, Only: me}))
-	big("", "renewal, 1 wipe, grace, three attempts", renew(Config{End: 5, Attempts: 3, Wipes: 1, Grace: 2}))
+	big("renewal takes nodes in grace and counts them, no proposal ahead", renew(Config{End: 8, TTL: 3, Wipes: 2, Grace: 3, Repair: healAny}))
+	big("renewal takes nodes in grace and counts them, no proposal ahead", renew(Config{End: 6, Attempts: 3, TTL: 3, Wipes: 1, Grace: 3, Repair: healAny}))
+	big("renewal, 1 wipe, grace, proposals and clocks ahead", renew(Config{End: 6, TTL: 3, Wipes: 1, Grace: 5, Skew: 2, Ahead: 1}))
+	big("renewal, 2 wipes, grace, proposals ahead", renew(Config{End: 7, TTL: 3, Wipes: 2, Grace: 3, Skew: 2, Only: me}))
+	big("renewal, 1 wipe, grace, proposals ahead, three attempts",
+		renew(Config{End: 6, Attempts: 3, TTL: 3, Wipes: 1, Grace: 3, Skew: 1, Only: me}))
 	return cases
 }
 
