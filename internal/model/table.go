@@ -14,6 +14,7 @@ const tableHead = `# Model results
 
 Written by ` + "`go run ./internal/model/run`" + `, which says how to repeat a row. A rule that holds, holds in every
 reachable state within the bounds. Rows marked "128 bit" compared fingerprints of states, the others whole states.
+Times are of two cores that had other work as well; everything else is the same in every run.
 
 | model | case | bounds | expected | verdict | states | steps | depth | time | compared |
 |---|---|---|---|---|---|---|---|---|---|

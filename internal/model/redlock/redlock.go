@@ -14,6 +14,14 @@
 // A grant owns Block tokens; a tick has room for three grants of a node, as the
 // real clock has for any rate of grants that a node can reach.
 //
+// Of the rules of repair it is the refusal in grace that carries ME. A node in
+// grace must neither be counted by a renewal nor take the lease again: a rival may
+// still count a grant that the node has forgotten. That needs a base that two
+// nodes agree on across ticks, so it shows only when a proposal or a clock is
+// ahead, and no bound finds it otherwise. That a re-planted node waits for a
+// majority and is not counted in that round keeps a dying lease from spreading;
+// without these two, no rule here is broken.
+//
 // Not modelled: grants that are not read in time (they only keep others out, and
 // package tokens has them), a node that loses only its last writes (it knows no
 // more than one that lost everything, and the grace is the same), a renewal that
