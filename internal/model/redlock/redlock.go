@@ -18,9 +18,9 @@
 // grace must neither be counted by a renewal nor take the lease again: a rival may
 // still count a grant that the node has forgotten. That needs a base that two
 // nodes agree on across ticks, so it shows only when a proposal or a clock is
-// ahead, and no bound finds it otherwise. That a re-planted node waits for a
-// majority and is not counted in that round keeps a dying lease from spreading;
-// without these two, no rule here is broken.
+// ahead; otherwise nothing was found within any of the bounds. That a re-planted
+// node waits for a majority and is not counted in that round keeps a dying lease
+// from spreading; without these two, no rule was found broken.
 //
 // Not modelled: grants that are not read in time (they only keep others out, and
 // package tokens has them), a node that loses only its last writes (it knows no
