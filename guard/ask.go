@@ -195,7 +195,7 @@ func (h *hold) hasLimit() bool {
 func (h *hold) explain(err, last error) error {
 	cutOff := errors.Is(err, errOver) || errors.Is(err, context.DeadlineExceeded) || (h.ctx.Err() != nil && errors.Is(err, context.Cause(h.ctx)))
 	switch {
-	case cutOff && errors.Is(last, ErrHeld):
+	case cutOff && last != nil:
 		err = last
 	case cutOff && errors.Is(h.ctx.Err(), context.Canceled):
 		return h.ended(nil)

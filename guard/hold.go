@@ -209,6 +209,7 @@ func (h *hold) enter() (entered, asks bool) {
 		stale = h.tellStale
 	}
 	g.mu.Lock()
+	h.checkLocked() // it may have taken long to get here
 	if h.lost != nil {
 		asks = g.rejoinLocked(h)
 		g.mu.Unlock()
@@ -231,6 +232,7 @@ func (h *hold) enter() (entered, asks bool) {
 // rejoinLocked puts h, whose lease was lost before its work began, back into
 // line.
 func (g *Guard) rejoinLocked(h *hold) (asks bool) {
+	g.releaseLaterLocked(h)
 	h.lost, h.renewal = nil, nil
 	l := g.lines[h.name]
 	if l == nil {

@@ -30,7 +30,8 @@ type Locker interface {
 	// returns [ErrLost] once l is over and never creates a lease. After any
 	// other error l still stands until l.Until, and Renew may be tried again.
 	// Renew raises the stored token, and the mark from which the next token is
-	// counted, to l.Token if they are lower; never below.
+	// counted, to l.Token if they are lower; never below. The Lease returned
+	// carries the token that is stored now.
 	Renew(ctx context.Context, l Lease) (Lease, error)
 
 	// Release ends l. It returns [ErrLost] if l was over already; after any

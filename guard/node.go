@@ -58,14 +58,13 @@ func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
 	return l, err
 }
 
-func (n *node) renew(ctx context.Context, l Lease) (err error) {
+func (n *node) renew(ctx context.Context, l Lease) (_ Lease, err error) {
 	sent, err := n.begin()
 	if err != nil {
-		return err
+		return Lease{}, err
 	}
 	defer n.end(sent, &err)
-	_, err = n.Locker.Renew(ctx, l)
-	return err
+	return n.Locker.Renew(ctx, l)
 }
 
 func (n *node) release(ctx context.Context, l Lease) (err error) {

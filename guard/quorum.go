@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -157,7 +159,11 @@ func (q *quorum) writeBack(ctx context.Context, r Request, v *votes) (fence.Toke
 	}
 	b := q.askSome(ctx, r.TTL, v.leases, func(ctx context.Context, n *node, l Lease) reply {
 		l.Token = highest
-		return reply{lease: l, err: n.renew(ctx, l)}
+		stored, err := n.renew(ctx, l)
+		if err == nil && stored.Token != highest { // another grant of this owner: a copy of the request came late
+			err = fmt.Errorf("%w: it has token %d", errOtherGrant, stored.Token)
+		}
+		return reply{lease: l, err: err}
 	})
 	var stored votes
 	why := b.collect(ctx, func(a reply) bool {
@@ -169,6 +175,11 @@ func (q *quorum) writeBack(ctx context.Context, r Request, v *votes) (fence.Toke
 	}
 	return highest, why
 }
+
+// errOtherGrant keeps a node from counting for a token that it does not have. A
+// second copy of a request may have been granted there, higher, after the first
+// grant had ended.
+var errOtherGrant = errors.New("guard: the node made another grant")
 
 // proposal is a token ahead of every node's clock when it decides, so that all of
 // them return it.
@@ -239,7 +250,7 @@ func (q *quorum) Renew(ctx context.Context, l Lease) (Lease, error) {
 	var confirmed atomic.Bool
 	wipe := make(chan *node, len(q.nodes))
 	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
-		err := n.renew(ctx, l)
+		_, err := n.renew(ctx, l)
 		if isLost(err) {
 			wipe <- n
 			if confirmed.Load() { // after the majority: nobody else will look

@@ -260,3 +260,31 @@ func TestQuorumOfRefusalsIsPermanent(t *testing.T) {
 		assert.ErrorAs(t, err, &p)
 	})
 }
+
+// A second copy of a node's acquire was granted there, higher, after the first
+// grant had ended: the node has another token than the one written back.
+func TestQuorumCountsOnlyNodesThatHaveTheTokenWrittenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		for i, n := range nodes {
+			n.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
+				l, err := n.Locker.Acquire(ctx, r)
+				l.Token += fence.Token(i) // so that nobody agrees
+				return l, err
+			}
+			n.renew = func(ctx context.Context, l guard.Lease) (guard.Lease, error) {
+				if i < 2 {
+					l.Token += 1000
+				}
+				return n.Locker.Renew(ctx, l)
+			}
+		}
+		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
+		_, err := q.Acquire(t.Context(), r)
+		require.ErrorIs(t, err, guard.ErrUnavailable)
+		time.Sleep(10 * time.Second)
+		for _, n := range nodes {
+			assert.True(t, free(t, n.Locker, "a"))
+		}
+	})
+}

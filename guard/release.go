@@ -209,9 +209,11 @@ func (g *Guard) handOnLocked(h, next *hold) {
 // passOnLocked gets rid of a lease that was handed to h in the moment in which
 // h stopped waiting.
 func (g *Guard) passOnLocked(h *hold) {
+	h.checkLocked()
 	g.agenda.remove(h)
 	h.stopRenewalLocked()
 	if h.lost != nil {
+		g.releaseLaterLocked(h)
 		return
 	}
 	if next := g.nextHolderLocked(h); next != nil {

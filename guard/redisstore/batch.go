@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ const (
 	maxBatch  = 256                   // requests in one batch
 	slowAfter = 20 * time.Millisecond // without an answer for this long, one more batch may go
 	parkFor   = time.Second           // an idle worker ends after this
+
+	answerWithin = 10 * time.Second // without a deadline of the caller's
 
 	quickWithin = 25 * time.Millisecond // a caller may be stuck in a read this long
 	quickBelow  = 5 * time.Millisecond  // round trips that make that unlikely
@@ -88,24 +91,28 @@ func (l *lane) do(ctx context.Context, q *request) (sent, stuck bool, err error)
 		} else {
 			batch = append(batch, q)
 		}
-		if ctx.Done() == nil {
-			l.mu.Unlock()
-			l.send(ctx, batch, q)
-			l.landed()
-			return true, false, nil
-		}
 		l.handLocked(load{context.WithoutCancel(ctx), batch})
 	default:
 		l.queue = append(l.queue, q)
 	}
 	l.mu.Unlock()
+	var unanswered <-chan time.Time
+	if _, ok := ctx.Deadline(); !ok { // the client may have no time-out
+		t := time.NewTimer(answerWithin)
+		defer t.Stop()
+		unanswered = t.C
+	}
 	select {
 	case <-q.done:
 		return true, false, nil
 	case <-ctx.Done():
 		return !l.withdraw(q), false, context.Cause(ctx)
+	case <-unanswered:
+		return !l.withdraw(q), false, errUnanswered
 	}
 }
+
+var errUnanswered = errors.New("redisstore: no answer within " + answerWithin.String())
 
 func (l *lane) quickLocked(now time.Time) bool {
 	return l.quick && l.took > 0 && l.took < quickBelow && now.Sub(l.lastAt) < quickRecent && !now.Before(l.noQuick)
@@ -167,7 +174,7 @@ func (l *lane) work(next load) {
 	idle := time.NewTimer(parkFor)
 	defer idle.Stop()
 	for {
-		l.send(next.ctx, next.batch, nil)
+		l.send(next.ctx, next.batch)
 		l.mu.Lock()
 		l.flying--
 		if len(l.queue) > 0 && l.flying < width {
@@ -194,14 +201,8 @@ func (l *lane) work(next load) {
 	}
 }
 
-// landed is the end of a batch that a caller sent itself; a worker sends what
-// has gathered meanwhile.
-func (l *lane) landed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.landedLocked()
-}
-
+// landedLocked is the end of a request that a caller sent itself; a worker sends
+// what has gathered meanwhile.
 func (l *lane) landedLocked() {
 	l.flying--
 	if len(l.queue) > 0 && l.flying < width {
@@ -209,8 +210,8 @@ func (l *lane) landedLocked() {
 	}
 }
 
-// send sends a batch and reports to all who wait for it, but own.
-func (l *lane) send(ctx context.Context, batch []*request, own *request) {
+// send sends a batch and reports to all who wait for it.
+func (l *lane) send(ctx context.Context, batch []*request) {
 	sent := time.Now()
 	if len(batch) == 1 {
 		_ = l.rdb.Process(ctx, batch[0].cmd) // the command keeps its error
@@ -225,9 +226,7 @@ func (l *lane) send(ctx context.Context, batch []*request, own *request) {
 	l.answeredLocked(sent)
 	l.mu.Unlock()
 	for _, q := range batch {
-		if q != own {
-			q.done <- struct{}{}
-		}
+		q.done <- struct{}{}
 	}
 }
 

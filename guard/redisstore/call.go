@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,6 +34,9 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 		if err != nil {
 			if sent {
 				onUnknown()
+			}
+			if errors.Is(err, errUnanswered) {
+				err = explain(name, err)
 			}
 			return r, err
 		}

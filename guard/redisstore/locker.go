@@ -133,6 +133,7 @@ func (l *locker) Renew(ctx context.Context, old guard.Lease) (guard.Lease, error
 	switch res.answer.kind {
 	case 'G':
 		old.Since, old.Until, old.Waiters = res.sent, guard.Until(res.sent, old.TTL), res.answer.waiting
+		old.Token = res.answer.token
 		return old, nil
 	case 'R':
 		return guard.Lease{}, fmt.Errorf("%w: token %d is more than 1h ahead of the server's time", guard.ErrInvalid, old.Token)

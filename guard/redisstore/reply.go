@@ -34,9 +34,10 @@ func parse(s string) (a answer, err error) {
 	}
 	switch a.kind = kind[0]; a.kind {
 	case 'G':
-		if f.rest == "0" || f.rest == "1" { // renewed
-			a.waiting = f.rest == "1"
-			return a, nil
+		if strings.HasPrefix(f.rest, "0 ") || strings.HasPrefix(f.rest, "1 ") { // renewed
+			a.waiting = f.next() == "1"
+			a.token = fence.Token(f.int())
+			break
 		}
 		a.token = fence.Token(f.int())
 		a.time = f.time()
