@@ -209,7 +209,7 @@ func (h *hold) enter() (entered, asks bool) {
 		stale = h.tellStale
 	}
 	g.mu.Lock()
-	h.checkLocked() // it may have taken long to get here
+	_ = h.checkLocked() // it may have taken long to get here; its work has not begun, so nobody is told
 	if h.lost != nil {
 		asks = g.rejoinLocked(h)
 		g.mu.Unlock()

@@ -209,7 +209,7 @@ func (g *Guard) handOnLocked(h, next *hold) {
 // passOnLocked gets rid of a lease that was handed to h in the moment in which
 // h stopped waiting.
 func (g *Guard) passOnLocked(h *hold) {
-	h.checkLocked()
+	_ = h.checkLocked()
 	g.agenda.remove(h)
 	h.stopRenewalLocked()
 	if h.lost != nil {

@@ -68,7 +68,7 @@ func works(t *testing.T, rdb *redis.Client, opts ...redisstore.Option) {
 	go func() {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		leaver <- guard.Do(short, b.Name("y"), func(ctx context.Context) error { return untilDone(ctx) })
+		leaver <- guard.Do(short, b.Name("y"), untilDone)
 	}()
 	time.Sleep(1600 * time.Millisecond) // longer than the TTL
 	require.NoError(t, held.Extend(ctx))

@@ -24,7 +24,7 @@ func TestMissingCommandsAreDoneWithout(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			p := redistest.NewProxy(t, s.Addr())
-			for _, command := range strings.Fields(missing) {
+			for command := range strings.FieldsSeq(missing) {
 				p.Answer(redistest.Match{Command: command, Times: -1}, "-ERR unknown command `"+strings.ToLower(command)+"`, with args beginning with:")
 			}
 			works(t, p.Client(t))

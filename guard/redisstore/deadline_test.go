@@ -84,7 +84,7 @@ func TestTheWaitLimitIsNotTheCallersDeadline(t *testing.T) {
 	ran, err := guard.Try(t.Context(), name, unreached(t))
 	assert.False(t, ran)
 	assert.NoError(t, err)
-	v, err := guard.Value(t.Context(), name.Wait(0), func(context.Context) (int, error) { return 7, unreached(t)(nil) }) //nolint:staticcheck // never called
+	v, err := guard.Value(t.Context(), name.Wait(0), func(context.Context) (int, error) { return 7, unreached(t)(nil) })
 	assert.Zero(t, v)
 	assert.ErrorIs(t, err, guard.ErrHeld)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded)

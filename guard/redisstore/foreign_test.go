@@ -21,7 +21,7 @@ func TestAPlainSetExcludesUsAndIsExcluded(t *testing.T) {
 	name := g.Name(redistest.Unique(t))
 	key := leaseKey(name.String())
 	theirs := func() bool {
-		ok, err := rdb.SetNX(t.Context(), key, "theirs", 400*time.Millisecond).Result() //nolint:staticcheck // what others use
+		ok, err := rdb.SetNX(t.Context(), key, "theirs", 400*time.Millisecond).Result()
 		require.NoError(t, err)
 		return ok
 	}
@@ -86,7 +86,7 @@ func TestAForeignerCannotBargeIntoAHandOver(t *testing.T) {
 	queued(t, b, r)
 	l.Waiters = true
 	require.NoError(t, a.Release(t.Context(), l))
-	ok, err := rdb.SetNX(t.Context(), leaseKey(name), "theirs", time.Minute).Result() //nolint:staticcheck // what others use
+	ok, err := rdb.SetNX(t.Context(), leaseKey(name), "theirs", time.Minute).Result()
 	require.NoError(t, err)
 	assert.False(t, ok)
 	r.Queue = true

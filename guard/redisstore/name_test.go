@@ -192,7 +192,7 @@ func TestEveryKeyAndChannelCarriesThePrefix(t *testing.T) {
 	for c := range h.channels {
 		assert.True(t, strings.HasPrefix(c, "app:lock:wake:"), c)
 	}
-	assert.Equal(t, len(s.Keys("")), len(s.Keys("app:lock:{x}")))
+	assert.Len(t, s.Keys("app:lock:{x}"), len(s.Keys("")))
 	// Without the prefix it is another lock.
 	other := newStore(t, rdb)
 	held := acquire(t, a, request("x"))

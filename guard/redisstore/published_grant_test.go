@@ -110,7 +110,7 @@ func TestAPublishedGrantOfAnEarlierTurnIsRefused(t *testing.T) {
 	direct, p, a, b := pair(t)
 	l := acquire(t, a, request("x"))
 	r := request("x")
-	held := queued(t, b, r)
+	queued(t, b, r)
 	r.Queue = true
 	f := p.HoldReply(message())
 	l.Waiters = true
@@ -118,7 +118,7 @@ func TestAPublishedGrantOfAnEarlierTurnIsRefused(t *testing.T) {
 	f.Wait(t, 1)
 	eventually(t, "the claim window ends", func() bool { return value(t, direct, leaseKey("x")) == "" })
 	third := acquire(t, a, request("x"))
-	held = refused(t, b, r) // queued again, now
+	held := refused(t, b, r) // queued again, now
 	require.NotNil(t, held.Wake)
 	require.Equal(t, third.Token, held.Mark)
 	drain(held)

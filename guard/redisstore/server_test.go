@@ -170,7 +170,7 @@ func TestAReplicaIsUnavailableNotHeld(t *testing.T) {
 	require.ErrorIs(t, err, guard.ErrUnavailable)
 
 	// While waiting: the replica is promoted.
-	time.AfterFunc(100*time.Millisecond, func() { _ = replica.Client(t).SlaveOf(context.Background(), "NO", "ONE").Err() })
+	time.AfterFunc(100*time.Millisecond, func() { _ = replica.Client(t).ReplicaOf(context.Background(), "NO", "ONE").Err() })
 	require.NoError(t, guard.Do(t.Context(), g.Name("x"), nothing))
 }
 
@@ -183,7 +183,7 @@ func TestAHolderWhoseServerBecomesAReplicaLosesAtItsDeadlineWithTheCause(t *test
 	start := time.Now()
 	err = guard.Do(t.Context(), g.Name("x"), func(ctx context.Context) error {
 		// Nobody listens on port 1, so it keeps its data.
-		assert.NoError(t, rdb.SlaveOf(context.Background(), "127.0.0.1", "1").Err())
+		assert.NoError(t, rdb.ReplicaOf(context.Background(), "127.0.0.1", "1").Err())
 		<-ctx.Done()
 		return nil
 	})
