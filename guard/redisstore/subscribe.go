@@ -127,7 +127,7 @@ func (s *subscription) closeLocked() {
 	if s.wakes.subs[s.node] == s && s.denied.IsZero() {
 		delete(s.wakes.subs, s.node)
 	}
-	_ = s.ps.Close() // ends run
+	go func() { _ = s.ps.Close() }() // ends run; it waits for a connection being set up, which nobody else must
 }
 
 // run receives until the subscription is closed or refused.
