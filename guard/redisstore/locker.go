@@ -70,10 +70,15 @@ func (l *locker) stand(ctx context.Context, r guard.Request, w *waiter, onUnknow
 	if w != nil {
 		ticket = w.ticket
 	}
-	if channel != "" && w == nil {
+	fresh := channel != "" && w == nil
+	if fresh {
 		w = l.wakes.expect(r) // before sending: the grant may be published before the answer is read
 	}
-	res, err := l.call(ctx, r.Name, l.standRequest(r, l.graceSeconds(r), channel, ticket), onUnknown)
+	unsure := false
+	res, err := l.call(ctx, r.Name, l.standRequest(r, l.graceSeconds(r), channel, ticket), func() { unsure = true; onUnknown() })
+	if fresh && !unsure && (err != nil || strings.IndexByte("GHI", res.answer.kind) < 0) {
+		l.wakes.drop(r.Owner) // it was refused a place, and nobody will release it
+	}
 	if err != nil {
 		return guard.Lease{}, err
 	}
