@@ -86,7 +86,7 @@ func TestALateCopyOfAnAcquireIsRefusedAfterTheAbandon(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			_, err := store.Acquire(ctx, r)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Error(t, err)
 			require.NoError(t, store.Release(t.Context(), guard.Lease{Request: r}))
 			arrive(t, s, f)
 			assert.Empty(t, value(t, direct, leaseKey("x")), "a ghost holds the lock")

