@@ -1,3 +1,3 @@
 // Package timing has the tests of guard and redisstore that bound wall-clock
 // time: run it alone and without the race detector.
-package timing
+package timing_test
