@@ -47,7 +47,7 @@ func PathValue(names ...string) Key {
 				continue
 			}
 			if !hasWildcard(r.Pattern, name) {
-				return nil, fmt.Errorf("%w: httpguard: the pattern %q has no wildcard %q; mount the lock on the route", guard.ErrInvalid, r.Pattern, name)
+				return nil, fmt.Errorf("httpguard: the pattern %q has no wildcard %q; mount the lock on the route: %w", r.Pattern, name, guard.ErrInvalid)
 			}
 			return nil, lacks("the path value %q is empty", name)
 		}
@@ -55,14 +55,10 @@ func PathValue(names ...string) Key {
 	}
 }
 
-// hasWildcard also knows the patterns of chi, {name:regexp}.
+// hasWildcard also knows the rest of the path in patterns of chi, "*".
 func hasWildcard(pattern, name string) bool {
-	for _, end := range []string{"}", "...}", ":"} {
-		if strings.Contains(pattern, "{"+name+end) {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(pattern, "{"+name+"}") || strings.Contains(pattern, "{"+name+"...}") ||
+		name == "*" && strings.HasSuffix(pattern, "*")
 }
 
 // Header takes the value of the header called name. A request without it, or

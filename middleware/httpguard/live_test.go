@@ -139,7 +139,7 @@ func dial(t *testing.T, s *httptest.Server, request string) (net.Conn, wire) {
 func TestARefusedClientIsNotAskedForItsBody(t *testing.T) {
 	const request = "POST /orders/42 HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
 	l := newLocks(t)
-	s := live(t, routed(byID(l, httpguard.MaxWait(20*time.Millisecond)), func(_ http.ResponseWriter, r *http.Request) {
+	s := live(t, routed(byID(l, httpguard.MaxWait(0)), func(_ http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		assert.Equal(t, "body", string(b))
