@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,28 @@ func TestServerSentEventsReachTheClientWhileTheHandlerRuns(t *testing.T) {
 			l.over(t)
 		})
 	}
+}
+
+// A client that sends its next request as soon as it has the answer may meet its
+// own lock; it waits a moment then.
+func TestALargeResponseEndsForTheClientBeforeTheLockIsFree(t *testing.T) {
+	const size = 64 << 10
+	l := newLocks(t)
+	read := make(chan struct{})
+	s := live(t, routed(byID(l), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		_, _ = w.Write(make([]byte, size))
+		<-read
+	}))
+	resp, err := s.Client().Get(s.URL + "/orders/42")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	assert.Equal(t, int64(size), n)
+	assert.False(t, l.free(t))
+	close(read)
+	l.over(t)
 }
 
 func TestAStreamWhoseLeaseIsLostBreaksOff(t *testing.T) {
