@@ -255,3 +255,23 @@ func TestACancelledRequestWhoseClientIsThereDoesNotGetA200(t *testing.T) {
 	shutdown()
 	assert.Equal(t, 499, <-status)
 }
+
+func TestAPanicOfTheHandlerKeepsItsStack(t *testing.T) {
+	l := newLocks(t)
+	var stack string
+	recovery := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				assert.Equal(t, errNetwork, recover())
+				buf := make([]byte, 1<<16)
+				stack = string(buf[:runtime.Stack(buf, false)])
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+	serve(recovery(routed(byID(l), handlerWithABug)), get(t.Context(), "/orders/42"))
+	assert.Contains(t, stack, "handlerWithABug")
+	assert.True(t, l.free(t))
+}
+
+func handlerWithABug(http.ResponseWriter, *http.Request) { panic(errNetwork) }

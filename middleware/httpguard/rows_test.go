@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -360,26 +359,6 @@ func TestOneResponderReplacesAllResponses(t *testing.T) {
 		})
 	}
 }
-
-func TestAPanicOfTheHandlerKeepsItsStack(t *testing.T) {
-	l := newLocks(t)
-	var stack string
-	recovery := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() {
-				assert.Equal(t, errNetwork, recover())
-				buf := make([]byte, 1<<16)
-				stack = string(buf[:runtime.Stack(buf, false)])
-			}()
-			next.ServeHTTP(w, r)
-		})
-	}
-	serve(recovery(routed(byID(l), handlerWithABug)), get(t.Context(), "/orders/42"))
-	assert.Contains(t, stack, "handlerWithABug")
-	assert.True(t, l.free(t))
-}
-
-func handlerWithABug(http.ResponseWriter, *http.Request) { panic(errNetwork) }
 
 func TestWaitEndsAtHalfOfTheServersWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
