@@ -2,8 +2,10 @@ package grpcguard_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ type faults struct {
 	acquire func(ctx context.Context, r guard.Request) (guard.Lease, error)
 	renew   func(ctx context.Context, l guard.Lease) (guard.Lease, error)
 	release func(ctx context.Context, l guard.Lease) error
+	probes  atomic.Int64
 }
 
 func (f *faults) Acquire(ctx context.Context, r guard.Request) (guard.Lease, error) {
@@ -58,7 +61,8 @@ func (f *faults) rival(t *testing.T, ttl time.Duration) guard.Lease {
 // free tells whether the store would grant the lock to somebody new.
 func (f *faults) free() bool {
 	ctx := context.Background()
-	l, err := f.Locker.Acquire(ctx, guard.Request{Name: lockName, Owner: "testprobetestprobetest", TTL: time.Second})
+	owner := fmt.Sprintf("testprobe%013d", f.probes.Add(1)) // an owner acquires once
+	l, err := f.Locker.Acquire(ctx, guard.Request{Name: lockName, Owner: owner, TTL: time.Second})
 	return err == nil && f.Locker.Release(ctx, l) == nil
 }
 
@@ -106,4 +110,10 @@ func (r *recorder) ends() []guard.Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]guard.Outcome(nil), r.outcomes...)
+}
+
+func (r *recorder) total() (begun, ends int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun, len(r.outcomes)
 }

@@ -241,33 +241,63 @@ func (w *world) next(t *testing.T) answer {
 	}
 }
 
-// open begins a call of a method of any kind and sends its first message.
-func (w *world) open(ctx context.Context, t *testing.T, method string, trailer *metadata.MD) grpc.ClientStream {
-	t.Helper()
+// begin begins a call of a method of any kind and sends its first message.
+func (w *world) begin(ctx context.Context, method string, trailer *metadata.MD) (grpc.ClientStream, error) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "order", "7")
 	cs, err := w.conn.NewStream(ctx, descs[method], method, grpc.Trailer(trailer))
-	require.NoError(t, err)
-	send(t, cs, request(method, "7"))
-	if !descs[method].ClientStreams {
-		require.NoError(t, cs.CloseSend())
+	if err != nil {
+		return nil, err
 	}
-	return cs
+	err = cs.SendMsg(request(method, "7"))
+	if err == nil && !descs[method].ClientStreams {
+		err = cs.CloseSend()
+	}
+	return cs, noEOF(err) // has its answer already: RecvMsg tells which
 }
 
-// send tolerates a call that has its answer already: RecvMsg will tell which.
-func send(t *testing.T, cs grpc.ClientStream, m any) {
+// open is begin for a call that is sure to begin.
+func (w *world) open(ctx context.Context, t *testing.T, method string, trailer *metadata.MD) grpc.ClientStream {
 	t.Helper()
-	if err := cs.SendMsg(m); err != nil {
-		require.ErrorIs(t, err, io.EOF)
-	}
+	cs, err := w.begin(ctx, method, trailer)
+	require.NoError(t, err)
+	return cs
 }
 
 // call makes a call of a method of any kind to its end.
 func (w *world) call(ctx context.Context, t *testing.T, method string) (trailer metadata.MD, err error) {
 	t.Helper()
-	cs := w.open(ctx, t, method, &trailer)
+	cs, err := w.begin(ctx, method, &trailer)
+	if err != nil {
+		return nil, err
+	}
 	require.NoError(t, cs.CloseSend())
 	return trailer, end(cs, method)
+}
+
+// settle waits until all calls that came are over and nothing of them is left.
+func (w *world) settle(t *testing.T) {
+	t.Helper()
+	eventually(t, "all calls that came are over and the lock is free", func() bool {
+		begun, ends := w.seen.total()
+		return int(w.arrived.Load()) == len(w.answers) && begun == ends && w.store.free()
+	})
+}
+
+// untilEntered makes calls with longer and longer deadlines, until one comes to
+// its handler in time.
+func untilEntered(t *testing.T, entered <-chan bool, call func(context.Context)) {
+	t.Helper()
+	for after := 100 * time.Millisecond; ; after *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		call(ctx)
+		cancel()
+		select {
+		case <-entered:
+			return
+		default:
+			require.Less(t, after, time.Minute, "no call comes through")
+		}
+	}
 }
 
 // end reads a call to its end.

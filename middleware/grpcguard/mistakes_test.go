@@ -165,7 +165,7 @@ func handMade(t *testing.T, rule func(method string, c *guard.Class) grpcguard.R
 	defer func() { require.NoError(t, conn.Close()) }()
 	cs, err := conn.NewStream(metadata.AppendToOutgoingContext(t.Context(), "order", "9"), &grpc.StreamDesc{ClientStreams: true}, method)
 	require.NoError(t, err)
-	send(t, cs, wrapperspb.String("7"))
+	require.NoError(t, noEOF(cs.SendMsg(wrapperspb.String("7"))))
 	require.NoError(t, cs.CloseSend())
 	return locked, cs.RecvMsg(&wrapperspb.StringValue{})
 }
