@@ -52,7 +52,8 @@ func (s *floorSession) Acquire(ctx context.Context, name string) (Lease, error) 
 }
 
 func (s *floorSession) acquire(ctx context.Context, name string) (*floorLease, error) {
-	l := &floorLease{s, name, s.prefix + strconv.FormatUint(s.n.Add(1), 36)}
+	var buf [32]byte
+	l := &floorLease{s, name, string(strconv.AppendUint(append(buf[:0], s.prefix...), s.n.Add(1), 36))}
 	for {
 		ok, err := s.rdb.SetNX(ctx, name, l.owner, s.ttl).Result()
 		if err != nil {

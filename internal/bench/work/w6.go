@@ -82,7 +82,7 @@ func (r *Run) w6(c condition, rep int, dur time.Duration) error {
 		if err := c.mend(r.Servers); err != nil {
 			return err
 		}
-		time.Sleep(cleanUp)
+		time.Sleep(min(cleanUp, r.TTL))
 	}
 	for _, res := range r.Results[first:] {
 		for _, s := range r.Servers {
