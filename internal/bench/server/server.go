@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -66,10 +65,10 @@ func (s *Server) Restart() error {
 }
 
 // Freeze stops the process without ending it; Thaw lets it go on.
-func (s *Server) Freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *Server) Freeze() error { return s.cmd.Process.Signal(stopSignal) }
 
 // Thaw lets a frozen process go on.
-func (s *Server) Thaw() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
+func (s *Server) Thaw() error { return s.cmd.Process.Signal(continueSignal) }
 
 // Kill ends the process at once.
 func (s *Server) Kill() {

@@ -1,0 +1,10 @@
+//go:build !windows
+
+package server
+
+import "syscall"
+
+const (
+	stopSignal     = syscall.SIGSTOP
+	continueSignal = syscall.SIGCONT
+)
