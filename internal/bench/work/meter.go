@@ -2,7 +2,6 @@ package work
 
 import (
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/bench/server"
@@ -41,11 +40,4 @@ func (m *meter) stop() usage {
 	u.mallocs, u.bytes = float64(mem.Mallocs-m.mem.Mallocs), float64(mem.TotalAlloc-m.mem.TotalAlloc)
 	u.Counters = server.Read(m.servers).Since(m.before)
 	return u
-}
-
-// cpuTime is what this process has used, user and system.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
