@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/holdfast-go/holdfast/internal/bench/contest"
 )
 
@@ -37,12 +35,6 @@ type report struct {
 // turnOf is one acquisition, in ns of the machine's monotonic clock, which all
 // processes share.
 type turnOf struct{ Asked, In, Out int64 }
-
-func clock() int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return t.Nano()
-}
 
 // Child does the work of a child process and ends it. In any other process it
 // returns at once: call it first in main.
