@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"encoding/hex"
+	"flag"
 	"os"
 	"strings"
 	"sync"
@@ -19,6 +20,15 @@ import (
 	"github.com/holdfast-go/holdfast/guard"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// TestMain runs more tests at a time than there are processors: they mostly wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		_ = flag.Set("test.parallel", "8") // it is a number
+	}
+	os.Exit(m.Run())
+}
 
 // newGuard returns a Guard that looks to Redis like a process of its own. At the
 // end of t nothing of it may be left.

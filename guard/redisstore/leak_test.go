@@ -102,7 +102,7 @@ func TestASlotMovesWhileItIsLocked(t *testing.T) {
 	var work sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	for i := range 3 {
-		g := newGuard(t, cluster.Client(t), guard.TTL(2*time.Second))
+		g := newGuard(t, cluster.Client(t), guard.TTL(5*time.Second))
 		for range 2 {
 			work.Go(func() {
 				for ctx.Err() == nil {

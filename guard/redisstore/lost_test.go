@@ -25,8 +25,7 @@ func TestALostLeaseDoesNotSpoilTheNext(t *testing.T) {
 	s := redistest.Shared(t)
 	direct := s.Client(t)
 	p := redistest.NewProxy(t, s.Addr())
-	seen := &recorder{}
-	g := newGuard(t, p.Client(t), guard.TTL(300*time.Millisecond), guard.Observe(seen))
+	g := newGuard(t, p.Client(t), guard.TTL(300*time.Millisecond))
 	name := g.Name(redistest.Unique(t))
 	err := guard.Do(t.Context(), name, func(ctx context.Context) error {
 		p.Refuse()
@@ -36,7 +35,6 @@ func TestALostLeaseDoesNotSpoilTheNext(t *testing.T) {
 	})
 	require.ErrorIs(t, err, guard.ErrLost)
 	p.Pass()
-	before := len(seen.of(guard.Renewed))
 	require.NoError(t, guard.Do(t.Context(), name, func(ctx context.Context) error {
 		rises, last := 0, time.Duration(0)
 		for end := time.Now().Add(5 * time.Second); rises < 2 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -49,7 +47,6 @@ func TestALostLeaseDoesNotSpoilTheNext(t *testing.T) {
 		assert.GreaterOrEqual(t, rises, 2)
 		return ctx.Err()
 	}))
-	assert.GreaterOrEqual(t, len(seen.of(guard.Renewed))-before, 2)
 }
 
 // A short outage around a renewal is no loss.
@@ -59,7 +56,7 @@ func TestOneFailedRenewalIsNoLoss(t *testing.T) {
 	direct := s.Client(t)
 	p := redistest.NewProxy(t, s.Addr())
 	seen := &recorder{}
-	g := newGuard(t, p.Client(t), guard.TTL(1500*time.Millisecond), guard.Observe(seen))
+	g := newGuard(t, p.Client(t), guard.TTL(3*time.Second), guard.Observe(seen))
 	name := g.Name(redistest.Unique(t))
 	require.NoError(t, guard.Do(t.Context(), name, func(ctx context.Context) error {
 		p.Refuse()
@@ -68,7 +65,7 @@ func TestOneFailedRenewalIsNoLoss(t *testing.T) {
 		time.Sleep(150 * time.Millisecond)
 		p.Pass()
 		eventually(t, "renewed", func() bool { return len(seen.of(guard.Renewed)) > 0 })
-		assert.Greater(t, pttl(t, direct, leaseKey(name.String())), 1500*time.Millisecond/4)
+		assert.Greater(t, pttl(t, direct, leaseKey(name.String())), 2*time.Second)
 		return ctx.Err()
 	}))
 	assert.Empty(t, seen.of(guard.Lost))

@@ -67,6 +67,7 @@ func child(t *testing.T, s *redistest.Server) *process {
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	p := &process{cmd, in, make(chan string, 16)}
 	go func() {
@@ -88,9 +89,19 @@ func child(t *testing.T, s *redistest.Server) *process {
 	return p
 }
 
-func (p *process) signal(t *testing.T, s syscall.Signal) {
+// pause returns when no thread of the process runs any more.
+func (p *process) pause(t *testing.T) {
 	t.Helper()
-	require.NoError(t, p.Process.Signal(s))
+	require.NoError(t, p.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, status.Stopped())
+}
+
+func (p *process) resume(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(syscall.SIGCONT))
 }
 
 func (p *process) line(t *testing.T) string {
@@ -115,12 +126,12 @@ func TestAWaiterStoppedAcrossItsGrantDoesNotEnter(t *testing.T) {
 	require.NoError(t, err)
 	p := child(t, s)
 	isQueued(t, rdb, "x", 1)
-	p.signal(t, syscall.SIGSTOP)
+	p.pause(t)
 	require.NoError(t, held.Release())
 	assert.NotEmpty(t, value(t, rdb, leaseKey("x")), "granted to the waiter")
 	third, err := guard.Acquire(t.Context(), g.Name("x"))
 	require.NoError(t, err)
-	p.signal(t, syscall.SIGCONT)
+	p.resume(t)
 	isQueued(t, rdb, "x", 1)
 	time.Sleep(300 * time.Millisecond)
 	assert.Empty(t, p.lines, "two holders")
@@ -142,14 +153,14 @@ func TestAHolderStoppedBeyondItsLeaseKnowsWhenAwake(t *testing.T) {
 	rdb := s.Client(t)
 	p := child(t, s)
 	require.Contains(t, p.line(t), "entered")
-	p.signal(t, syscall.SIGSTOP)
+	p.pause(t)
 	g := newGuard(t, rdb)
 	next, err := guard.Acquire(t.Context(), g.Name("x"))
 	require.NoError(t, err)
 	before := value(t, rdb, leaseKey("x"))
 	time.Sleep(100 * time.Millisecond)
 	awake := time.Now()
-	p.signal(t, syscall.SIGCONT)
+	p.resume(t)
 	var at int64
 	var holds bool
 	_, err = fmt.Sscanf(p.line(t), "ended %d %t", &at, &holds)
@@ -173,7 +184,7 @@ func TestDeadWaitersAreSteppedOver(t *testing.T) {
 	for i := range 5 {
 		p := child(t, s)
 		isQueued(t, rdb, "x", int64(i+1))
-		p.signal(t, syscall.SIGSTOP) // as good as dead, and sends no FIN
+		p.pause(t) // as good as dead, and sends no FIN
 	}
 	live := newGuard(t, rdb)
 	done := make(chan error, 1)

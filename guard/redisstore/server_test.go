@@ -53,7 +53,7 @@ func TestServerConditions(t *testing.T) {
 			err := guard.Do(t.Context(), g.Name(name), func(context.Context) error { ran = true; return nil })
 			if !tc.permanent {
 				require.NoError(t, err)
-				assert.Equal(t, 2, f.Count())
+				f.Wait(t, 2)
 				return
 			}
 			require.ErrorIs(t, err, guard.ErrUnavailable)
@@ -61,6 +61,7 @@ func TestServerConditions(t *testing.T) {
 			assert.ErrorContains(t, err, strings.TrimPrefix(tc.line, "-"))
 			var server redis.Error
 			assert.ErrorAs(t, err, &server, "the original error is reachable")
+			f.Wait(t, 1)
 			assert.Equal(t, 1, f.Count(), "not tried again")
 			assert.False(t, ran)
 			f.End()

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -40,11 +41,14 @@ func TestAnUncontendedCallAllocatesLittle(t *testing.T) {
 	g := newGuard(t, rdb)
 	name := g.Name("x")
 	for how, ctx := range map[string]context.Context{"background": context.Background(), "cancellable": t.Context()} {
-		allocs := testing.AllocsPerRun(200, func() {
-			if err := guard.Do(ctx, name, nothing); err != nil {
-				t.Error(err)
-			}
-		})
+		allocs := math.Inf(1)
+		for range 5 { // others allocate too, and the race detector empties pools
+			allocs = min(allocs, testing.AllocsPerRun(50, func() {
+				if err := guard.Do(ctx, name, nothing); err != nil {
+					t.Error(err)
+				}
+			}))
+		}
 		assert.LessOrEqual(t, allocs, 30.0, how)
 		t.Logf("%s: %v allocations", how, allocs)
 	}
@@ -56,16 +60,17 @@ func TestAnIdleLeaseIsRenewedOncePerInterval(t *testing.T) {
 	load(t, s.Client(t))
 	p := redistest.NewProxy(t, s.Addr())
 	seen := &recorder{}
-	g := newGuard(t, p.Client(t), guard.TTL(600*time.Millisecond), guard.Observe(seen))
+	g := newGuard(t, p.Client(t), guard.TTL(1200*time.Millisecond), guard.Observe(seen))
 	start := time.Now()
 	require.NoError(t, guard.Do(t.Context(), g.Name("x"), func(ctx context.Context) error {
 		p.ResetCommands()
-		time.Sleep(1900 * time.Millisecond)
+		time.Sleep(2000 * time.Millisecond)
 		return ctx.Err()
 	}))
-	intervals := time.Since(start).Seconds() / 0.2
+	intervals := time.Since(start).Seconds() / 0.4
+	require.Empty(t, seen.of(guard.RenewFailed))
 	renewed := len(seen.of(guard.Renewed))
 	assert.LessOrEqual(t, float64(renewed), intervals/0.9+1)
-	assert.GreaterOrEqual(t, renewed, 5)
+	assert.GreaterOrEqual(t, renewed, 3)
 	assert.LessOrEqual(t, p.Commands()["evalsha"], int64(renewed+3), "and the release")
 }
