@@ -126,6 +126,12 @@ func (h *hook) take(cmd redis.Cmder) {
 	}
 }
 
+func (h *hook) seen() (keys, channels map[string]bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.keys), maps.Clone(h.channels)
+}
+
 // All keys of a name, with whatever braces, lie in one slot.
 func TestAllKeysOfANameShareASlot(t *testing.T) {
 	t.Parallel()
@@ -152,10 +158,9 @@ func TestAllKeysOfANameShareASlot(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	keys, _ := h.seen()
 	slots := map[string]int64{} // by name
-	for key := range h.keys {
+	for key := range keys {
 		_, rest, ok := strings.Cut(key, "lock:{")
 		require.True(t, ok, key)
 		name, suffix, ok := strings.Cut(rest, "}")
@@ -188,13 +193,12 @@ func TestEveryKeyAndChannelCarriesThePrefix(t *testing.T) {
 	require.NoError(t, a.Release(t.Context(), l))
 	eventually(t, "granted", func() bool { _, err := b.Acquire(t.Context(), r); return err == nil })
 	require.NoError(t, b.Release(t.Context(), guard.Lease{Request: r}))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	assert.NotEmpty(t, h.channels)
-	for k := range h.keys {
+	keys, channels := h.seen()
+	assert.NotEmpty(t, channels)
+	for k := range keys {
 		assert.True(t, strings.HasPrefix(k, "app:lock:{x}"), k)
 	}
-	for c := range h.channels {
+	for c := range channels {
 		assert.True(t, strings.HasPrefix(c, "app:lock:wake:"), c)
 	}
 	assert.Len(t, s.Keys("app:lock:{x}"), len(s.Keys("")))

@@ -2,6 +2,8 @@ package timing_test
 
 import (
 	"context"
+	"flag"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/guard"
 	"github.com/holdfast-go/holdfast/guard/redisstore"
 )
+
+// TestMain runs parallel tests, which do nothing but wait, all at once.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		_ = flag.Set("test.parallel", "16") // it is a number
+	}
+	os.Exit(m.Run())
+}
 
 // slack is what a quiet machine may add to any bound.
 const slack = 150 * time.Millisecond
