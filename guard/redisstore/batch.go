@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -189,6 +190,9 @@ func (l *lane) work(next load) {
 	defer idle.Stop()
 	for {
 		l.send(next.ctx, next.batch)
+		if len(next.batch) > 1 {
+			runtime.Gosched() // those who were answered ask for more, and share the next batch
+		}
 		l.mu.Lock()
 		l.flying--
 		if len(l.queue) > 0 && l.flying < width {
