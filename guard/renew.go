@@ -155,6 +155,7 @@ func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
 	g.mu.Unlock()
 
 	if telling {
+		<-h.seen.granted
 		kind := Renewed
 		if err != nil {
 			kind = RenewFailed
