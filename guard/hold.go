@@ -182,8 +182,7 @@ func (h *hold) start(lease Lease, asleep time.Duration, r reading) error {
 		g.leaveLocked()
 		return &endedError{h.name, []error{ErrClosed}}
 	}
-	h.nth = 0 // of a lease that was handed to it and lost, perhaps
-	h.keep(&lease, lease.Token)
+	h.keep(&lease)
 	h.holdLocked(asleep, r)
 	h.begun = true
 	if lease.Shared {

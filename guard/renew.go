@@ -182,7 +182,7 @@ func (h *hold) renewedLocked(lease *Lease, asleep time.Duration, at reading) *Lo
 		h.renewal = nil
 	}
 	if instantOf(lease.Until).add(-at.sleptSince(asleep)) > h.ends(at) { // answers may overtake each other
-		h.keep(lease, h.grant.token)
+		h.extendTo(lease)
 		h.asleep = asleep
 		h.renewAt = h.nextRenewal()
 		h.guard().agenda.add(h, at)
