@@ -110,7 +110,7 @@ const renewTogether = 100 * time.Millisecond
 
 // due tells whether the hold is to be looked at now. Renewals go out a little
 // early together with others, so that many leases share wake-ups and round trips.
-func (d *date) due(r reading) bool {
+func (d date) due(r reading) bool {
 	if d.at > r.at && d.at == d.h.renewAt {
 		return d.at <= r.at.add(min(d.h.grant.life/75, renewTogether))
 	}

@@ -39,36 +39,38 @@ func (d *dates) remove(h *hold) {
 }
 
 // fix moves the date in slot i to where it belongs.
-func (d dates) fix(i int) {
-	moving := d[i]
+func (d *dates) fix(i int) {
+	all := *d
+	moving := all[i]
 	for i > 0 {
 		parent := (i - 1) / 4
-		if d[parent].at <= moving.at {
+		if all[parent].at <= moving.at {
 			break
 		}
-		d.put(i, d[parent])
+		all[parent].put(all, i)
 		i = parent
 	}
 	for {
 		least := 4*i + 1
-		if least >= len(d) {
+		if least >= len(all) {
 			break
 		}
-		for child := least + 1; child < min(4*i+5, len(d)); child++ {
-			if d[child].at < d[least].at {
+		for child := least + 1; child < min(4*i+5, len(all)); child++ {
+			if all[child].at < all[least].at {
 				least = child
 			}
 		}
-		if d[least].at >= moving.at {
+		if all[least].at >= moving.at {
 			break
 		}
-		d.put(i, d[least])
+		all[least].put(all, i)
 		i = least
 	}
-	d.put(i, moving)
+	moving.put(all, i)
 }
 
-func (d dates) put(i int, what date) {
-	d[i] = what
-	what.h.slot = int32(i)
+// put writes a date into slot i.
+func (d date) put(all dates, i int) {
+	all[i] = d
+	d.h.slot = int32(i)
 }

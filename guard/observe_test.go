@@ -261,7 +261,7 @@ func TestNothingIsToldBeforeTheGrant(t *testing.T) {
 					return store.Locker.Renew(ctx, l)
 				}
 				g := newGuard(t, store, guard.TTL(30*time.Second), guard.Observe(seen))
-				err := guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error { return context.Cause(ctx) })
+				err := guard.Do(t.Context(), g.Name("a"), context.Cause)
 				if renew != nil {
 					require.ErrorIs(t, err, guard.ErrLost)
 				}
