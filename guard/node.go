@@ -13,26 +13,28 @@ import (
 var errNodeLimit = errors.New("guard: no answer within the node limit")
 
 const (
-	silentAfter = 50 * time.Millisecond // a node that owes answers for this long, and four times what it took before, gets no more requests
+	silentAfter = 50 * time.Millisecond // a node that owes many answers for this long, and four times what it took before, gets no more requests
 	silentFirst = time.Second           // the same for one that has never answered
-	silentOwes  = 2
-	cleanFor    = 5 * time.Minute // how long a node is asked to give up what it may still grant
-	cleanMost   = 10_000          // leases in its list
+	silentOwes  = 16                    // many
+	cleanFor    = 5 * time.Minute       // how long a node is asked to give up what it may still grant
+	cleanMost   = 10_000                // leases in its list
 )
 
 // node is one Locker of a quorum. A node that is frozen gets few requests, so
-// that neither they nor goroutines pile up; it is seen to again as soon as it
-// answers.
+// that neither they nor goroutines pile up: one at a time, once an answer has
+// failed to come within the limit. It is seen to again as soon as it answers.
 type node struct {
 	Locker
 	number int
 	ahead  atomic.Int64 // its clock less ours, as last seen, ns
 
 	mu       sync.Mutex
-	owes     int           // requests without an answer
-	answered time.Time     // when it last answered, or was first asked after that
-	slowest  time.Duration // what an answer took of late; 0 if it has never answered
-	dirty    []dirty       // leases to be released there
+	owes     int                 // requests without an answer
+	answered time.Time           // when it last answered, or was first asked after that
+	slowest  time.Duration       // what an answer took of late; 0 if it has never answered
+	silent   bool                // the last request got no answer
+	unasked  map[string]struct{} // owners of which no acquire was sent: nothing to be released
+	dirty    []dirty             // leases to be released there
 	cleaning bool
 }
 
@@ -80,35 +82,81 @@ func (n *node) begin() (time.Time, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	if n.owes == 0 {
+	if n.owes == 0 && !n.silent {
 		n.answered = now
 	}
-	patience := max(silentAfter, 4*n.slowest)
-	if n.slowest == 0 {
-		patience = silentFirst
-	}
-	if silent := now.Sub(n.answered); n.owes >= silentOwes && silent > patience {
-		return now, fmt.Errorf("%w: %d requests without an answer for %v", ErrUnavailable, n.owes, silent.Round(time.Millisecond))
+	quiet := now.Sub(n.answered)
+	if n.silent && n.owes > 0 || n.owes >= silentOwes && quiet > n.patienceLocked() {
+		return now, &silentError{n.owes, quiet}
 	}
 	n.owes++
 	return now, nil
+}
+
+// patienceLocked is how long an answer may take that is not unusually late.
+func (n *node) patienceLocked() time.Duration {
+	if n.slowest == 0 {
+		return silentFirst
+	}
+	return max(silentAfter, 4*n.slowest)
+}
+
+// patience is 0 and false for a node that did not answer its last request.
+func (n *node) patience() (time.Duration, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.patienceLocked(), !n.silent
+}
+
+// silentError is of a request that was not sent.
+type silentError struct {
+	owes  int
+	quiet time.Duration
+}
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("%v: %d requests without an answer for %v", ErrUnavailable, e.owes, e.quiet.Round(time.Millisecond))
+}
+
+func (e *silentError) Is(target error) bool { return target == ErrUnavailable }
+
+// skip notes that owner's only acquire was not sent.
+func (n *node) skip(owner string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.unasked) >= cleanMost {
+		clear(n.unasked) // some will be released for nothing
+	}
+	if n.unasked == nil {
+		n.unasked = map[string]struct{}{}
+	}
+	n.unasked[owner] = struct{}{}
 }
 
 func (n *node) end(sent time.Time, err *error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.owes--
-	if !errors.Is(*err, errNodeLimit) && !errors.Is(*err, context.Canceled) {
-		n.answered = time.Now()
+	switch {
+	case errors.Is(*err, errNodeLimit):
+		n.silent = n.silent || !n.answered.After(sent)
+	case !errors.Is(*err, context.Canceled):
+		n.answeredLocked()
 		n.slowest = max(n.answered.Sub(sent), n.slowest-n.slowest/8, time.Microsecond)
 	}
 }
+
+func (n *node) answeredLocked() { n.answered, n.silent = time.Now(), false }
 
 // clean releases l at the node in the background until it is confirmed: a grant
 // on its way to a node that hangs must not outlive the node's sleep.
 func (n *node) clean(l Lease) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if _, ok := n.unasked[l.Owner]; ok {
+		delete(n.unasked, l.Owner)
+		return
+	}
 	if len(n.dirty) >= cleanMost {
 		n.dirty = n.dirty[1:] // it ends by itself
 	}
@@ -137,6 +185,7 @@ func (n *node) sweep() {
 		if err == nil || isLost(err) || permanent(err) || time.Now().After(next.until) {
 			pause = 10 * time.Millisecond
 			n.mu.Lock()
+			n.answeredLocked()
 			if len(n.dirty) > 0 && n.dirty[0] == next {
 				n.dirty = n.dirty[1:]
 			}
