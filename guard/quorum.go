@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -97,8 +98,16 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	sent := time.Now()
 	r.Propose = max(r.Propose, q.proposal(sent), last.floor+TokensPerGrant)
 	if contended {
-		if held := q.gate(ctx, r, last.seen); held != nil {
+		held, unsure := q.gate(ctx, r, last)
+		switch {
+		case held != nil && unsure == nil:
 			q.rounds.refused(asked.Owner, r, held)
+			return Lease{}, held
+		case held != nil:
+			q.rounds.failed(asked.Owner, r, last.n, &votes{}, held)
+			for _, n := range unsure {
+				n.clean(Lease{Request: r})
+			}
 			return Lease{}, held
 		}
 	}
@@ -109,7 +118,7 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 		why = invalidRound(r, time.Since(sent))
 	}
 	if why != nil {
-		q.rounds.failed(asked.Owner, r, last.n, &v)
+		q.rounds.failed(asked.Owner, r, last.n, &v, why)
 		q.undo(r, &v)
 		return Lease{}, why
 	}
@@ -122,10 +131,18 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 
 // poll asks all nodes and returns the token on which a majority agrees.
 func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, error) {
+	var agreed atomic.Int64
+	grants := make(chan reply, len(q.nodes))
 	b := q.ask(ctx, r.TTL, func(ctx context.Context, n *node) reply {
 		l, err := n.acquire(ctx, r)
 		if _, silent := errors.AsType[*silentError](err); silent {
 			n.skip(r.Owner)
+		}
+		if err == nil {
+			grants <- reply{node: n, lease: l}
+			if t := agreed.Load(); t != 0 {
+				q.align(grants, fence.Token(t))
+			}
 		}
 		return reply{lease: l, err: err}
 	})
@@ -142,6 +159,10 @@ func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, er
 	case token.votes >= q.need:
 	case granted >= q.need:
 		token.value, why = q.writeBack(ctx, r, v)
+		if why == nil {
+			agreed.Store(int64(token.value))
+			q.align(grants, token.value)
+		}
 	default:
 		why = v.verdict(r.Name, len(q.nodes), q.need)
 	}
@@ -149,6 +170,26 @@ func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, er
 		b.cancel()
 	}
 	return token.value, why
+}
+
+// align raises grants that came too late to count to the token of the majority,
+// in the background, so that all nodes tell the same of the holder.
+func (q *quorum) align(grants <-chan reply, token fence.Token) {
+	for {
+		select {
+		case a := <-grants:
+			if a.lease.Token < token {
+				go func() {
+					ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(a.lease.TTL), errNodeLimit)
+					defer cancel()
+					a.lease.Token = token
+					_, _ = a.node.renew(ctx, a.lease)
+				}()
+			}
+		default:
+			return
+		}
+	}
 }
 
 // writeBack makes the highest token that was returned the one of a majority. It
@@ -255,16 +296,27 @@ func (q *quorum) replant(l Lease, nodes <-chan *node) {
 			r := l.Request
 			r.Queue, r.Floor, r.Propose = false, l.Token, 0
 			r.Grace = max(r.Grace, max(r.TTL, r.MinHold)+2*time.Second)
-			go func() {
-				ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(l.TTL), errNodeLimit)
-				defer cancel()
-				_, _ = n.acquire(ctx, r) // the next renewal tries again
-			}()
+			go q.plant(n, r)
 		default:
 			return
 		}
 	}
 }
+
+// plant asks a few times, since a rival that polls has the node now and then.
+// When it gives up the next renewal tries again.
+func (q *quorum) plant(n *node, r Request) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(r.TTL), errNodeLimit)
+	defer cancel()
+	for range plantings {
+		if _, err := n.acquire(ctx, r); !errors.Is(err, ErrHeld) {
+			return
+		}
+		time.Sleep(time.Millisecond + rand.N(10*time.Millisecond))
+	}
+}
+
+const plantings = 8
 
 // Release ends the lease everywhere and returns once a majority has confirmed.
 // The other nodes are seen to in the background.

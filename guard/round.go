@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,10 +19,11 @@ const contendedFor = time.Second
 // round is what is kept of an owner whose last round failed. Its grants were
 // released, which retires the owner at the nodes, so each round has its own.
 type round struct {
-	n     uint64
-	floor fence.Token // highest mark that a refusal reported
-	seen  fence.Token // of the holder, in the last refusal by one node alone
-	until time.Time   // past what a late release of an earlier round could hit
+	n       uint64
+	floor   fence.Token // highest mark that a refusal reported
+	seen    fence.Token // of the holder
+	refused []*node     // by whom, when all were asked
+	until   time.Time   // past what a late release of an earlier round could hit
 }
 
 // rounds remembers rounds that failed.
@@ -45,18 +47,21 @@ func (rs *rounds) last(owner, name string) (last round, contended bool) {
 	return last, time.Now().Before(rs.contended[name])
 }
 
-// failed notes that a round of owner's has failed. r.Owner is the round's own.
-func (rs *rounds) failed(owner string, r Request, n uint64, v *votes) {
+// failed notes that the n-th round of owner's has failed, and was undone.
+func (rs *rounds) failed(owner string, r Request, n uint64, v *votes, why error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	at := rs.roundLocked(owner, r)
 	at.n, at.floor = max(at.n, n+1), max(at.floor, v.mark)
+	if held, ok := errors.AsType[*HeldError](why); ok {
+		at.seen, at.refused = held.Token, v.refused
+	}
 	if len(v.held) > 0 {
 		rs.contended[r.Name] = time.Now().Add(contendedFor)
 	}
 }
 
-// refused notes that one node alone was asked and refused.
+// refused notes that a round of owner's ended at the gate, with nothing to undo.
 func (rs *rounds) refused(owner string, r Request, held *HeldError) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -102,28 +107,52 @@ func ownerOf(owner string, n uint64) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// gate asks one node before all others, the same one in every process that lists
-// the nodes in the same order. Who is refused there takes nothing from the one
-// who is granted: asked all at once, nodes are split between rivals, and nobody
-// gets a majority. A holder that was seen there before proves nothing, since the
-// node may have missed its release; then, as without an answer, it is nil and all
-// nodes are asked.
-func (q *quorum) gate(ctx context.Context, r Request, seen fence.Token) *HeldError {
-	for _, n := range q.nodes {
+// gate asks for a contended name, one node after the other, and returns the
+// refusal; nil if one has granted it, and all the others are to be asked. Asked
+// at once, nodes are split between rivals and nobody gets a majority; in a row,
+// who is refused takes nothing from the one who was granted. The order is the same
+// in every process that lists the nodes in the same order. unsure are nodes that
+// may have granted it.
+//
+// A holder that was not there the last time is proof enough: the name moves. One
+// that was may be no more than a trace on a node that missed the release, so as
+// many nodes must say so that the others are no majority.
+func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldError, unsure []*node) {
+	var v votes
+	ask := func(n *node) (over bool) {
 		patience, ok := n.patience()
 		if !ok {
-			continue
+			return false
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, min(patience, q.limitFor(r.TTL)), errNodeLimit)
 		defer cancel()
-		_, err := n.acquire(ctx, r)
-		held, refused := errors.AsType[*HeldError](err)
-		if !refused || held.Token == seen && seen != 0 || held.Foreign {
-			return nil
+		l, err := n.acquire(ctx, r)
+		v.add(reply{n, l, err})
+		h, refused := errors.AsType[*HeldError](err)
+		switch {
+		case err == nil:
+			return true
+		case !refused:
+			if _, silent := errors.AsType[*silentError](err); !silent {
+				unsure = append(unsure, n)
+			}
+		case h.Token != last.seen && !h.Foreign:
+			answer := *h
+			answer.Wake, held = nil, &answer
+		case len(v.held) > len(q.nodes)-q.need:
+			held, _ = errors.AsType[*HeldError](v.verdict(r.Name, len(q.nodes), q.need))
 		}
-		answer := *held
-		answer.Wake = nil
-		return &answer
+		return held != nil || ctx.Err() != nil && !errors.Is(context.Cause(ctx), errNodeLimit)
 	}
-	return nil
+	for _, n := range q.nodes {
+		if slices.Contains(last.refused, n) && ask(n) {
+			return held, unsure
+		}
+	}
+	for _, n := range q.nodes {
+		if !slices.Contains(last.refused, n) && ask(n) {
+			break
+		}
+	}
+	return held, unsure
 }

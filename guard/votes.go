@@ -83,7 +83,9 @@ func (v *votes) clear(nodes, need int) bool {
 }
 
 // verdict says why a round was not granted. The name is held if it would be even
-// if every node that did not answer had granted it.
+// if every node that did not answer had granted it. The holder's token is the
+// lowest: nodes outside of its majority may have a higher one, which was granted
+// too late to count, or to put a lost lease back.
 func (v *votes) verdict(name string, nodes, need int) error {
 	if len(v.held) <= nodes-need {
 		return v.failure(Lease{Request: Request{Name: name}}, nodes, need)
@@ -94,7 +96,7 @@ func (v *votes) verdict(name string, nodes, need int) error {
 		left[i] = h.RetryIn
 		e.Mark, e.ServerTime = max(e.Mark, h.Mark), max(e.ServerTime, h.ServerTime)
 		e.Foreign = e.Foreign || h.Foreign
-		if h.Token > e.Token {
+		if h.Token < e.Token {
 			e.Token, e.Holder, e.Trace = h.Token, h.Holder, h.Trace
 		}
 	}

@@ -22,7 +22,6 @@ func (ns nodes) secondHolder(t *testing.T, name string, layer guard.Layer) (seco
 	a, b := ns.process(t, layer), ns.process(t, layer)
 	a.cut(2)
 	first := acquire(t, a, request(name)) // by nodes 0 and 1
-	a.mend(2)
 	ns[1].Restart()
 	r := request(name)
 	var l guard.Lease

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,20 +36,27 @@ func TestMain(m *testing.M) {
 }
 
 // nodes are servers that know nothing of each other.
-type nodes []*redistest.Server
+type nodes []node
 
-func start(t *testing.T, n int, args ...string) nodes {
+type node struct {
+	*redistest.Server
+	rdb *redis.Client
+}
+
+func start(t *testing.T, n int, args ...string) (ns nodes) {
 	t.Helper()
-	return redistest.Nodes(t, n, args...)
+	for _, s := range redistest.Nodes(t, n, args...) {
+		ns = append(ns, node{s, s.Client(t)})
+	}
+	return ns
 }
 
 // inService waits until the servers are up for longer than the grace.
 func (ns nodes) inService(t *testing.T) {
 	t.Helper()
-	for i := range ns {
-		rdb := ns[i].Client(t)
+	for _, n := range ns {
 		eventually(t, "grace", func() bool {
-			_, after, _ := strings.Cut(rdb.Info(t.Context(), "server").Val(), "uptime_in_seconds:")
+			_, after, _ := strings.Cut(n.rdb.Info(t.Context(), "server").Val(), "uptime_in_seconds:")
 			up, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]))
 			return err == nil && up >= grace
 		})
@@ -58,7 +66,7 @@ func (ns nodes) inService(t *testing.T) {
 // holder is the start of the value of a lease on node i, "" if there is none.
 func (ns nodes) holder(t *testing.T, i int, name string) string {
 	t.Helper()
-	v := ns[i].Client(t).Get(context.Background(), leaseKey(name)).Val()
+	v := ns[i].rdb.Get(context.Background(), leaseKey(name)).Val()
 	return v[min(1, len(v)):min(23, len(v))]
 }
 
