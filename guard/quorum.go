@@ -98,13 +98,13 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	sent := time.Now()
 	r.Propose = max(r.Propose, q.proposal(sent), last.floor+TokensPerGrant)
 	if contended {
-		held, unsure := q.gate(ctx, r, last)
+		held, v, unsure := q.gate(ctx, r, last)
 		switch {
 		case held != nil && unsure == nil:
-			q.rounds.refused(asked.Owner, r, held)
+			q.rounds.refused(asked.Owner, r, &v)
 			return Lease{}, held
 		case held != nil:
-			q.rounds.failed(asked.Owner, r, last.n, &votes{}, held)
+			q.rounds.failed(asked.Owner, r, last.n, &v)
 			for _, n := range unsure {
 				n.clean(Lease{Request: r})
 			}
@@ -118,7 +118,7 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 		why = invalidRound(r, time.Since(sent))
 	}
 	if why != nil {
-		q.rounds.failed(asked.Owner, r, last.n, &v, why)
+		q.rounds.failed(asked.Owner, r, last.n, &v)
 		q.undo(r, &v)
 		return Lease{}, why
 	}
@@ -141,7 +141,7 @@ func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, er
 		if err == nil {
 			grants <- reply{node: n, lease: l}
 			if t := agreed.Load(); t != 0 {
-				q.align(grants, fence.Token(t))
+				q.align(grants, fence.Token(t), nil)
 			}
 		}
 		return reply{lease: l, err: err}
@@ -160,8 +160,9 @@ func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, er
 	case granted >= q.need:
 		token.value, why = q.writeBack(ctx, r, v)
 		if why == nil {
+			q.align(grants, token.value, v.leases)
 			agreed.Store(int64(token.value))
-			q.align(grants, token.value)
+			q.align(grants, token.value, nil)
 		}
 	default:
 		why = v.verdict(r.Name, len(q.nodes), q.need)
@@ -174,11 +175,11 @@ func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, er
 
 // align raises grants that came too late to count to the token of the majority,
 // in the background, so that all nodes tell the same of the holder.
-func (q *quorum) align(grants <-chan reply, token fence.Token) {
+func (q *quorum) align(grants <-chan reply, token fence.Token, counted []reply) {
 	for {
 		select {
 		case a := <-grants:
-			if a.lease.Token < token {
+			if a.lease.Token < token && !slices.ContainsFunc(counted, func(c reply) bool { return c.node == a.node }) {
 				go func() {
 					ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(a.lease.TTL), errNodeLimit)
 					defer cancel()

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,11 +18,10 @@ const contendedFor = time.Second
 // round is what is kept of an owner whose last round failed. Its grants were
 // released, which retires the owner at the nodes, so each round has its own.
 type round struct {
-	n       uint64
-	floor   fence.Token // highest mark that a refusal reported
-	seen    fence.Token // of the holder
-	refused []*node     // by whom, when all were asked
-	until   time.Time   // past what a late release of an earlier round could hit
+	n     uint64
+	floor fence.Token           // highest mark that a refusal reported
+	seen  map[*node]fence.Token // of the holders, by the nodes that refused the last round
+	until time.Time             // past what a late release of an earlier round could hit
 }
 
 // rounds remembers rounds that failed.
@@ -48,25 +46,30 @@ func (rs *rounds) last(owner, name string) (last round, contended bool) {
 }
 
 // failed notes that the n-th round of owner's has failed, and was undone.
-func (rs *rounds) failed(owner string, r Request, n uint64, v *votes, why error) {
+func (rs *rounds) failed(owner string, r Request, n uint64, v *votes) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	at := rs.roundLocked(owner, r)
 	at.n, at.floor = max(at.n, n+1), max(at.floor, v.mark)
-	if held, ok := errors.AsType[*HeldError](why); ok {
-		at.seen, at.refused = held.Token, v.refused
-	}
+	at.seen = v.tokens()
 	if len(v.held) > 0 {
 		rs.contended[r.Name] = time.Now().Add(contendedFor)
 	}
 }
 
 // refused notes that a round of owner's ended at the gate, with nothing to undo.
-func (rs *rounds) refused(owner string, r Request, held *HeldError) {
+func (rs *rounds) refused(owner string, r Request, v *votes) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	at := rs.roundLocked(owner, r)
-	at.floor, at.seen = max(at.floor, held.Mark), held.Token
+	at.floor = max(at.floor, v.mark)
+	seen := v.tokens()
+	for n, token := range at.seen { // who was not asked is as before
+		if _, ok := seen[n]; !ok {
+			seen[n] = token
+		}
+	}
+	at.seen = seen
 	rs.contended[r.Name] = time.Now().Add(contendedFor)
 }
 
@@ -117,8 +120,7 @@ func ownerOf(owner string, n uint64) string {
 // A holder that was not there the last time is proof enough: the name moves. One
 // that was may be no more than a trace on a node that missed the release, so as
 // many nodes must say so that the others are no majority.
-func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldError, unsure []*node) {
-	var v votes
+func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldError, v votes, unsure []*node) {
 	ask := func(n *node) (over bool) {
 		patience, ok := n.patience()
 		if !ok {
@@ -136,7 +138,7 @@ func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldErr
 			if _, silent := errors.AsType[*silentError](err); !silent {
 				unsure = append(unsure, n)
 			}
-		case h.Token != last.seen && !h.Foreign:
+		case h.Token != last.seen[n] && !h.Foreign:
 			answer := *h
 			answer.Wake, held = nil, &answer
 		case len(v.held) > len(q.nodes)-q.need:
@@ -144,15 +146,12 @@ func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldErr
 		}
 		return held != nil || ctx.Err() != nil && !errors.Is(context.Cause(ctx), errNodeLimit)
 	}
-	for _, n := range q.nodes {
-		if slices.Contains(last.refused, n) && ask(n) {
-			return held, unsure
+	for _, before := range []bool{true, false} { // who refused the last round comes first
+		for _, n := range q.nodes {
+			if _, ok := last.seen[n]; ok == before && ask(n) {
+				return held, v, unsure
+			}
 		}
 	}
-	for _, n := range q.nodes {
-		if !slices.Contains(last.refused, n) && ask(n) {
-			break
-		}
-	}
-	return held, unsure
+	return held, v, unsure
 }
