@@ -92,13 +92,13 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 		return Lease{}, invalid("a request needs a name, an owner and a TTL")
 	}
 	asked := r
-	last, contended := q.rounds.last(r.Owner, r.Name)
+	last, rivals := q.rounds.last(r.Owner, r.Name)
 	r.Owner, r.Queue = ownerOf(r.Owner, last.n), false
 	r.Grace = max(r.Grace, max(r.TTL, r.MinHold)+2*time.Second)
 	sent := time.Now()
 	r.Propose = max(r.Propose, q.proposal(sent), last.floor+TokensPerGrant)
-	if contended {
-		held, v, unsure := q.gate(ctx, r, last)
+	if rivals != nil {
+		held, v, unsure := q.gate(ctx, r, rivals)
 		switch {
 		case held != nil && unsure == nil:
 			q.rounds.refused(asked.Owner, r, &v)

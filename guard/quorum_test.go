@@ -368,7 +368,7 @@ func TestQuorumFrozenNodeGetsOneRequestAtATime(t *testing.T) {
 		nodes[1].mode.Store(passes)
 		time.Sleep(3 * time.Second)
 		released := nodes[1].releases.Load()
-		assert.LessOrEqual(t, released, int32(20))
+		assert.LessOrEqual(t, released, int32(50))
 		require.NoError(t, guard.Do(t.Context(), g.Name("warm"), nothing))
 		synctest.Wait()
 		assert.Greater(t, nodes[1].releases.Load(), released, "it is in use again")

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,30 +21,40 @@ const contendedFor = time.Second
 // released, which retires the owner at the nodes, so each round has its own.
 type round struct {
 	n     uint64
-	floor fence.Token           // highest mark that a refusal reported
-	seen  map[*node]fence.Token // of the holders, by the nodes that refused the last round
-	until time.Time             // past what a late release of an earlier round could hit
+	floor fence.Token // highest mark that a refusal reported
+	until time.Time   // past what a late release of an earlier round could hit
+}
+
+// rivalry is what is kept of a name that others held a moment ago.
+type rivalry struct {
+	seen  map[*node]fence.Token // the holder's, by the node that told
+	free  []*node               // that granted it in the last round, in vain
+	until time.Time
 }
 
 // rounds remembers rounds that failed.
 type rounds struct {
-	mu        sync.Mutex
-	byOwner   map[string]*round
-	contended map[string]time.Time // by name, until when
-	sweep     int
+	mu      sync.Mutex
+	byOwner map[string]*round
+	byName  map[string]*rivalry
+	sweep   int
 }
 
-// last returns an owner's last failed round and whether its name is contended.
-func (rs *rounds) last(owner, name string) (last round, contended bool) {
+// last returns an owner's last failed round, and who fights for the name; nil if
+// nobody does.
+func (rs *rounds) last(owner, name string) (last round, rivals *rivalry) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if len(rs.byOwner) == 0 {
-		return last, false
+		return last, nil
 	}
 	if r := rs.byOwner[owner]; r != nil {
 		last = *r
 	}
-	return last, time.Now().Before(rs.contended[name])
+	if rivals = rs.byName[name]; rivals != nil && time.Now().After(rivals.until) {
+		rivals = nil
+	}
+	return last, rivals
 }
 
 // failed notes that the n-th round of owner's has failed, and was undone.
@@ -50,46 +62,48 @@ func (rs *rounds) failed(owner string, r Request, n uint64, v *votes) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	at := rs.roundLocked(owner, r)
-	at.n, at.floor = max(at.n, n+1), max(at.floor, v.mark)
-	at.seen = v.tokens()
-	if len(v.held) > 0 {
-		rs.contended[r.Name] = time.Now().Add(contendedFor)
-	}
+	at.n = max(at.n, n+1)
+	rs.heldLocked(at, r.Name, v)
 }
 
 // refused notes that a round of owner's ended at the gate, with nothing to undo.
 func (rs *rounds) refused(owner string, r Request, v *votes) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	at := rs.roundLocked(owner, r)
+	rs.heldLocked(rs.roundLocked(owner, r), r.Name, v)
+}
+
+func (rs *rounds) heldLocked(at *round, name string, v *votes) {
 	at.floor = max(at.floor, v.mark)
-	seen := v.tokens()
-	for n, token := range at.seen { // who was not asked is as before
-		if _, ok := seen[n]; !ok {
-			seen[n] = token
+	if len(v.held) == 0 {
+		return
+	}
+	next := &rivalry{seen: make(map[*node]fence.Token, len(v.held)), until: time.Now().Add(contendedFor)}
+	if old := rs.byName[name]; old != nil { // who was not asked is as before
+		maps.Copy(next.seen, old.seen)
+		next.free = old.free
+	}
+	for i, n := range v.refused {
+		next.seen[n] = v.held[i].Token
+	}
+	if len(v.leases) > 0 {
+		next.free = nil
+		for _, a := range v.leases {
+			next.free = append(next.free, a.node)
 		}
 	}
-	at.seen = seen
-	rs.contended[r.Name] = time.Now().Add(contendedFor)
+	rs.byName[name] = next
 }
 
 func (rs *rounds) roundLocked(owner string, r Request) *round {
 	now := time.Now()
 	if len(rs.byOwner) >= rs.sweep {
-		for o, at := range rs.byOwner {
-			if now.After(at.until) {
-				delete(rs.byOwner, o)
-			}
-		}
-		for name, until := range rs.contended {
-			if now.After(until) {
-				delete(rs.contended, name)
-			}
-		}
+		maps.DeleteFunc(rs.byOwner, func(_ string, at *round) bool { return now.After(at.until) })
+		maps.DeleteFunc(rs.byName, func(_ string, at *rivalry) bool { return now.After(at.until) })
 		rs.sweep = 2*len(rs.byOwner) + 64
 	}
 	if rs.byOwner == nil {
-		rs.byOwner, rs.contended = map[string]*round{}, map[string]time.Time{}
+		rs.byOwner, rs.byName = map[string]*round{}, map[string]*rivalry{}
 	}
 	at := rs.byOwner[owner]
 	if at == nil {
@@ -98,6 +112,14 @@ func (rs *rounds) roundLocked(owner string, r Request) *round {
 	}
 	at.until = now.Add(r.TTL + cleanFor + time.Minute)
 	return at
+}
+
+// before is the token that n told the last time; token if it was not asked.
+func (r *rivalry) before(n *node, token fence.Token) fence.Token {
+	if seen, ok := r.seen[n]; ok {
+		return seen
+	}
+	return token
 }
 
 // ownerOf is the owner of an asker's n-th round: the asker's own first, then 128
@@ -120,7 +142,7 @@ func ownerOf(owner string, n uint64) string {
 // A holder that was not there the last time is proof enough: the name moves. One
 // that was may be no more than a trace on a node that missed the release, so as
 // many nodes must say so that the others are no majority.
-func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldError, v votes, unsure []*node) {
+func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry) (held *HeldError, v votes, unsure []*node) {
 	ask := func(n *node) (over bool) {
 		patience, ok := n.patience()
 		if !ok {
@@ -138,7 +160,7 @@ func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldErr
 			if _, silent := errors.AsType[*silentError](err); !silent {
 				unsure = append(unsure, n)
 			}
-		case h.Token != last.seen[n] && !h.Foreign:
+		case h.Token != rivals.before(n, h.Token) && !h.Foreign:
 			answer := *h
 			answer.Wake, held = nil, &answer
 		case len(v.held) > len(q.nodes)-q.need:
@@ -146,9 +168,9 @@ func (q *quorum) gate(ctx context.Context, r Request, last round) (held *HeldErr
 		}
 		return held != nil || ctx.Err() != nil && !errors.Is(context.Cause(ctx), errNodeLimit)
 	}
-	for _, before := range []bool{true, false} { // who refused the last round comes first
+	for _, free := range []bool{false, true} {
 		for _, n := range q.nodes {
-			if _, ok := last.seen[n]; ok == before && ask(n) {
+			if slices.Contains(rivals.free, n) == free && ask(n) {
 				return held, v, unsure
 			}
 		}

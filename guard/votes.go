@@ -76,15 +76,6 @@ func (v *votes) leading() (best count, granted int) {
 	return best, len(v.leases)
 }
 
-// tokens is what the nodes that refused said of the holder.
-func (v *votes) tokens() map[*node]fence.Token {
-	tokens := make(map[*node]fence.Token, len(v.held))
-	for i, n := range v.refused {
-		tokens[n] = v.held[i].Token
-	}
-	return tokens
-}
-
 // clear tells whether it is known of a round that is not granted if that is
 // because the name is held, whatever nodes still say.
 func (v *votes) clear(nodes, need int) bool {
