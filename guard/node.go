@@ -28,14 +28,21 @@ type node struct {
 	number int
 	ahead  atomic.Int64 // its clock less ours, as last seen, ns
 
-	mu       sync.Mutex
-	owes     int                 // requests without an answer
-	answered time.Time           // when it last answered, or was first asked after that
-	slowest  time.Duration       // what an answer took of late; 0 if it has never answered
-	silent   bool                // the last request got no answer
-	unasked  map[string]struct{} // owners of which no acquire was sent: nothing to be released
-	dirty    []dirty             // leases to be released there
-	cleaning bool
+	mu        sync.Mutex
+	owes      int                 // requests without an answer
+	answered  time.Time           // when it last answered, or was first asked after that
+	slowest   time.Duration       // what an answer took of late; 0 if it has never answered
+	silent    bool                // the last request got no answer
+	unasked   map[string]struct{} // owners of which no acquire was sent: nothing to be released
+	acquiring map[string]flight   // acquires on their way, by owner
+	dirty     []dirty             // leases to be released there
+	cleaning  bool
+}
+
+// flight is requests on their way, and who waits for them.
+type flight struct {
+	n    int
+	done chan struct{}
 }
 
 type dirty struct {
@@ -44,11 +51,11 @@ type dirty struct {
 }
 
 func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
-	sent, err := n.begin()
+	sent, err := n.begin(r.Owner)
 	if err != nil {
 		return l, err
 	}
-	defer n.end(sent, &err)
+	defer n.end(r.Owner, sent, &err)
 	l, err = n.Locker.Acquire(ctx, r)
 	at := l.Granted
 	if held, ok := errors.AsType[*HeldError](err); ok {
@@ -61,24 +68,25 @@ func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
 }
 
 func (n *node) renew(ctx context.Context, l Lease) (_ Lease, err error) {
-	sent, err := n.begin()
+	sent, err := n.begin("")
 	if err != nil {
 		return Lease{}, err
 	}
-	defer n.end(sent, &err)
+	defer n.end("", sent, &err)
 	return n.Locker.Renew(ctx, l)
 }
 
 func (n *node) release(ctx context.Context, l Lease) (err error) {
-	sent, err := n.begin()
+	sent, err := n.begin("")
 	if err != nil {
 		return err
 	}
-	defer n.end(sent, &err)
+	defer n.end("", sent, &err)
 	return n.Locker.Release(ctx, l)
 }
 
-func (n *node) begin() (time.Time, error) {
+// begin counts a request; acquirer is the owner of an acquire, else "".
+func (n *node) begin(acquirer string) (time.Time, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
@@ -90,7 +98,45 @@ func (n *node) begin() (time.Time, error) {
 		return now, &silentError{n.owes, quiet}
 	}
 	n.owes++
+	if acquirer != "" {
+		delete(n.unasked, acquirer)
+		if n.acquiring == nil {
+			n.acquiring = map[string]flight{}
+		}
+		f := n.acquiring[acquirer]
+		f.n++
+		n.acquiring[acquirer] = f
+	}
 	return now, nil
+}
+
+// landed waits for the owner's acquires that are on their way, and tells whether
+// they have all been answered before patience ran out.
+func (n *node) landed(ctx context.Context, owner string) bool {
+	n.mu.Lock()
+	f, ok := n.acquiring[owner]
+	if !ok {
+		n.mu.Unlock()
+		return true
+	}
+	if f.done == nil {
+		f.done = make(chan struct{})
+		n.acquiring[owner] = f
+	}
+	silent, patience := n.silent, n.patienceLocked()
+	n.mu.Unlock()
+	if silent {
+		return false
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-f.done:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // patienceLocked is how long an answer may take that is not unusually late.
@@ -120,7 +166,7 @@ func (e *silentError) Error() string {
 
 func (e *silentError) Is(target error) bool { return target == ErrUnavailable }
 
-// skip notes that owner's only acquire was not sent.
+// skip notes that owner's acquire was not sent.
 func (n *node) skip(owner string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -133,10 +179,21 @@ func (n *node) skip(owner string) {
 	n.unasked[owner] = struct{}{}
 }
 
-func (n *node) end(sent time.Time, err *error) {
+func (n *node) end(acquirer string, sent time.Time, err *error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.owes--
+	if acquirer != "" {
+		f := n.acquiring[acquirer]
+		if f.n--; f.n > 0 {
+			n.acquiring[acquirer] = f
+		} else {
+			delete(n.acquiring, acquirer)
+			if f.done != nil {
+				close(f.done)
+			}
+		}
+	}
 	switch {
 	case errors.Is(*err, errNodeLimit):
 		n.silent = n.silent || !n.answered.After(sent)
@@ -167,6 +224,15 @@ func (n *node) clean(l Lease) {
 	}
 }
 
+// abandoned is l for a release that is to refuse also what still comes. A minimum
+// hold needs the token.
+func abandoned(l Lease) Lease {
+	if l.MinHold == 0 {
+		l.Token = 0
+	}
+	return l
+}
+
 func (n *node) sweep() {
 	pause := 10 * time.Millisecond
 	for {
@@ -180,7 +246,7 @@ func (n *node) sweep() {
 		n.mu.Unlock()
 
 		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errNodeLimit)
-		err := n.Locker.Release(ctx, next.lease)
+		err := n.Locker.Release(ctx, abandoned(next.lease))
 		cancel()
 		if err == nil || isLost(err) || permanent(err) || time.Now().After(next.until) {
 			pause = 10 * time.Millisecond

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +81,9 @@ type quorum struct {
 	need   int
 	limit  time.Duration
 	rounds rounds
+
+	mu       sync.Mutex
+	renewals map[string]*repair // by owner
 }
 
 // Acquire runs one round.
@@ -248,88 +251,22 @@ func (q *quorum) undo(r Request, v *votes) {
 	}
 }
 
-// Renew extends the lease on a majority. A node that has lost it gets it back,
-// once a majority has confirmed it in this round, and does not count in it.
-func (q *quorum) Renew(ctx context.Context, l Lease) (Lease, error) {
-	if ctx.Err() != nil {
-		return Lease{}, context.Cause(ctx)
-	}
-	sent := time.Now()
-	var confirmed atomic.Bool
-	wipe := make(chan *node, len(q.nodes))
-	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
-		_, err := n.renew(ctx, l)
-		if isLost(err) {
-			wipe <- n
-			if confirmed.Load() { // after the majority: nobody else will look
-				q.replant(l, wipe)
-			}
-		}
-		return reply{lease: l, err: err}
-	})
-	var v votes
-	why := b.collect(ctx, func(a reply) bool {
-		v.add(a)
-		return len(v.leases) >= q.need || len(v.leases)+len(q.nodes)-v.answers < q.need
-	})
-	if why != nil {
-		b.cancel()
-		return Lease{}, why
-	}
-	if len(v.leases) < q.need {
-		return Lease{}, v.failure(l, len(q.nodes), q.need)
-	}
-	confirmed.Store(true)
-	q.replant(l, wipe)
-	renewed := l // slower nodes are still being asked about l
-	renewed.Since, renewed.Until = sent, Until(sent, l.TTL)
-	return renewed, nil
-}
-
-// replant gives nodes that lost the lease a new copy, in the background. It is an
-// Acquire, so a node in its restart grace refuses it, which makes it safe: what a
-// rival was granted there before it was wiped is over when grace ends. The token
-// such a node returns is of no interest.
-func (q *quorum) replant(l Lease, nodes <-chan *node) {
-	for {
-		select {
-		case n := <-nodes:
-			r := l.Request
-			r.Queue, r.Floor, r.Propose = false, l.Token, 0
-			r.Grace = max(r.Grace, max(r.TTL, r.MinHold)+2*time.Second)
-			go q.plant(n, r)
-		default:
-			return
-		}
-	}
-}
-
-// plant asks a few times, since a rival that polls has the node now and then.
-// When it gives up the next renewal tries again.
-func (q *quorum) plant(n *node, r Request) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(r.TTL), errNodeLimit)
-	defer cancel()
-	for range plantings {
-		if _, err := n.acquire(ctx, r); !errors.Is(err, ErrHeld) {
-			return
-		}
-		time.Sleep(time.Millisecond + rand.N(10*time.Millisecond))
-	}
-}
-
-const plantings = 8
-
 // Release ends the lease everywhere and returns once a majority has confirmed.
 // The other nodes are seen to in the background.
 func (q *quorum) Release(ctx context.Context, l Lease) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	q.released(l.Owner)
 	if l.Token == 0 { // abandoned: of the owner's rounds only the last is not undone yet
 		last, _ := q.rounds.last(l.Owner, l.Name)
 		l.Owner = ownerOf(l.Owner, last.n)
 	}
 	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
+		l := l
+		if !n.landed(ctx, l.Owner) {
+			l = abandoned(l)
+		}
 		err := n.release(ctx, l)
 		if err != nil && !isLost(err) {
 			n.clean(l)

@@ -375,6 +375,41 @@ func TestQuorumFrozenNodeGetsOneRequestAtATime(t *testing.T) {
 	})
 }
 
+// A node thaws after the release and answers a renewal that it has no lease: what
+// is put there then does not stay.
+func TestQuorumNodeThatThawsAfterTheReleaseKeepsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		acquire := func(name string) guard.Lease {
+			l, err := q.Acquire(t.Context(), guard.Request{Name: name, Owner: "owner-of-lease-" + name, TTL: 4 * time.Second})
+			require.NoError(t, err)
+			return l
+		}
+		nodes[1].mode.Store(frozen)
+		acquire("first")
+		time.Sleep(2 * time.Second) // the limit is one
+		acquire("asked")
+		synctest.Wait()
+		x := acquire("x") // node 2 still owes an answer, and is not asked
+		time.Sleep(1500 * time.Millisecond)
+		thaw := make(chan struct{})
+		nodes[1].renew = func(ctx context.Context, l guard.Lease) (guard.Lease, error) {
+			<-thaw
+			return nodes[1].Locker.Renew(ctx, l)
+		}
+		nodes[1].mode.Store(passes)
+		x, err := q.Renew(t.Context(), x)
+		require.NoError(t, err)
+		synctest.Wait()
+		nodes[1].mode.Store(frozen)
+		require.NoError(t, q.Release(t.Context(), x))
+		nodes[1].mode.Store(passes)
+		close(thaw)
+		time.Sleep(1500 * time.Millisecond)
+		assert.True(t, free(t, nodes[1].Locker, "x"))
+	})
+}
+
 // The round took longer than its lease lasts.
 func TestQuorumGrantThatComesTooLateIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
