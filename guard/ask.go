@@ -31,23 +31,29 @@ func (h *hold) ask() error {
 	}
 	var last error
 	for {
-		h.request(q)
-		before := q.asleep
-		q.asleep = suspended()
-		sent := time.Now()
+		h.fill(q)
+		before, sent := q.asleep, look()
+		q.asleep = sent.slept
 		h.attempts++
-		lease, err := h.guard.store.Acquire(ctx, q.request)
+		lease, err := h.guard().store.Acquire(ctx, q.request)
 		asleep := q.asleep
-		if lease.Since.Before(sent) { // published to us: it counts from the request before
+		if err == nil && instantOf(lease.Since) < sent.at { // published to us: it counts from the request before
 			asleep = before
 		}
 		if err == nil {
-			lease, asleep, err = h.confirm(ctx, lease, asleep)
+			at := look()
+			if at.sleptSince(asleep) > 0 {
+				asleep = at.slept
+				lease, at, err = h.confirm(ctx, lease)
+			}
+			if err == nil {
+				err = h.inTime(lease, at)
+			}
+			if err == nil {
+				return h.start(lease, asleep, at)
+			}
 		}
-		if err == nil {
-			return h.start(lease, asleep)
-		}
-		err = h.verdictOf(err, sent)
+		err = h.verdictOf(err, sent.at)
 		if err == nil {
 			continue
 		}
@@ -61,21 +67,18 @@ func (h *hold) ask() error {
 	}
 }
 
-// request makes sure that the line's request is one h can use.
-func (h *hold) request(q *question) {
+// fill makes sure that the line's request is one h can use.
+func (h *hold) fill(q *question) {
 	if q.request.Owner != "" && h.same(q.request) {
 		return
 	}
-	p := &h.class.policy
-	h.guard.mu.Lock()
-	defer h.guard.mu.Unlock()
+	g := h.guard()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if q.known { // another TTL: this owner is of no use
-		h.guard.abandonLocked(h.ctx, q.request)
+		g.abandonLocked(h.ctx, q.request)
 	}
-	*q = question{request: Request{
-		Name: h.name, Owner: newOwner(), TTL: p.ttl, MinHold: p.minHold, Queue: h.limit != 0,
-		Label: p.label, Trace: h.trace,
-	}}
+	*q = question{request: h.request(newOwner())}
 }
 
 // same tells whether r asks for what h wants. Label and trace may differ: they
@@ -85,30 +88,29 @@ func (h *hold) same(r Request) bool {
 	return r.TTL == p.ttl && r.MinHold == p.minHold && r.Queue == (h.limit != 0)
 }
 
-// confirm refuses a lease that is over before it could be used. A lease granted
-// while the machine may have slept counts once a renewal has confirmed it.
-func (h *hold) confirm(ctx context.Context, lease Lease, asleep time.Duration) (Lease, time.Duration, error) {
-	var err error
-	if sleptSince(asleep) > 0 {
-		asleep = suspended()
-		var renewed Lease
-		if renewed, err = h.guard.store.Renew(ctx, lease); err == nil {
-			lease = renewed
-		}
-	}
-	if err == nil && time.Until(lease.Until) <= 0 {
-		err = fmt.Errorf("%w: the answer for %q took %v, longer than its TTL of %v allows", ErrUnavailable, h.name,
-			time.Since(lease.Since).Round(time.Millisecond), lease.TTL)
-	}
+// confirm renews a lease that was granted while the machine may have slept.
+func (h *hold) confirm(ctx context.Context, lease Lease) (Lease, reading, error) {
+	renewed, err := h.guard().store.Renew(ctx, lease)
 	if err != nil {
 		h.retire(lease.Request)
+		return lease, look(), err
 	}
-	return lease, asleep, err
+	return renewed, look(), nil
+}
+
+// inTime refuses a lease that is over before it could be used.
+func (h *hold) inTime(lease Lease, at reading) error {
+	if at.at < instantOf(lease.Until) {
+		return nil
+	}
+	h.retire(lease.Request)
+	return fmt.Errorf("%w: the answer for %q took %v, longer than its TTL of %v allows", ErrUnavailable, h.name,
+		at.at.sub(instantOf(lease.Since)).Round(time.Millisecond), lease.TTL)
 }
 
 // retire gives up the line's owner; the next request is made with a fresh one.
 func (h *hold) retire(r Request) {
-	g := h.guard
+	g := h.guard()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.abandonLocked(h.ctx, r)
@@ -117,8 +119,8 @@ func (h *hold) retire(r Request) {
 
 // verdictOf keeps what an answer says about the line's owner. It returns nil if
 // the owner was refused as such, so that a fresh one can ask at once.
-func (h *hold) verdictOf(err error, sent time.Time) error {
-	l, g := h.line, h.guard
+func (h *hold) verdictOf(err error, sent instant) error {
+	l, g := h.line, h.guard()
 	q := l.q
 	if errors.Is(err, ErrLost) {
 		g.mu.Lock()
@@ -132,7 +134,7 @@ func (h *hold) verdictOf(err error, sent time.Time) error {
 	}
 	if held != nil {
 		if h.waits != nil {
-			h.waits.downSince = time.Time{}
+			h.waits.downSince = 0
 		}
 		if h.limit != 0 {
 			h.waiting(held)
@@ -150,7 +152,7 @@ func (h *hold) verdictOf(err error, sent time.Time) error {
 	if permanent(err) {
 		return err
 	}
-	if h.wait().downSince.IsZero() {
+	if h.wait().downSince == 0 {
 		h.wait().downSince = sent
 	}
 	g.mu.Lock()
@@ -180,7 +182,7 @@ func (h *hold) final(ctx context.Context, err error) bool {
 	if !errors.Is(err, ErrUnavailable) || permanent(err) {
 		return true
 	}
-	return !h.hasLimit() && time.Since(h.wait().downSince) >= downFor
+	return !h.hasLimit() && now().sub(h.wait().downSince) >= downFor
 }
 
 // hasLimit tells whether the caller said how long to wait.
@@ -200,7 +202,7 @@ func (h *hold) explain(err, last error) error {
 	case cutOff && errors.Is(h.ctx.Err(), context.Canceled):
 		return h.ended(nil)
 	case cutOff:
-		err = fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, time.Since(h.at).Round(time.Millisecond))
+		err = fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, now().sub(h.began).Round(time.Millisecond))
 	}
 	if h.ctx.Err() != nil {
 		return h.ended(h.told(err))
@@ -215,7 +217,7 @@ func (h *hold) told(err error) error {
 		return err
 	}
 	he := *held
-	he.Wake, he.Waited, he.Attempts = nil, time.Since(h.at), h.attempts
+	he.Wake, he.Waited, he.Attempts = nil, now().sub(h.began), int(h.attempts)
 	return &he
 }
 
@@ -246,7 +248,7 @@ func (h *hold) pause(last error) error {
 		}
 		switch {
 		case held == nil && !h.hasLimit():
-			d = min(d, downFor-time.Since(h.wait().downSince))
+			d = min(d, downFor-now().sub(h.wait().downSince))
 		case held != nil && held.RetryIn > 0:
 			d = min(d, held.RetryIn+time.Millisecond)
 		}
@@ -263,7 +265,7 @@ func (h *hold) pause(last error) error {
 		return h.ended(h.told(last))
 	case <-limit:
 		return h.told(last)
-	case <-h.guard.closed:
+	case <-h.guard().closed:
 		return &endedError{h.name, []error{ErrClosed}}
 	}
 	return nil
@@ -271,7 +273,7 @@ func (h *hold) pause(last error) error {
 
 // leave takes h, the asker, out of its line.
 func (h *hold) leave(err error) error {
-	g := h.guard
+	g := h.guard()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.askNextLocked(h.ctx, h.line)

@@ -5,15 +5,40 @@ import (
 	"time"
 )
 
-// Go's clock stands still while the machine sleeps, and so do its timers. The
-// server's clock does not. suspended is how long the machine has slept since
-// the process started, so that deadlines can be shortened by it.
-func suspended() time.Duration { return readSleep(false) }
+// instant is a reading of Go's clock: how long ago the process started. It takes a
+// third of the space of a time.Time and half the time to read.
+// The zero instant is none: in a testing/synctest bubble all are negative.
+type instant int64
+
+func now() instant { return instant(time.Since(started)) }
+
+func instantOf(t time.Time) instant { return instant(t.Sub(started)) }
+
+func (i instant) add(d time.Duration) instant   { return i + instant(d) }
+func (i instant) sub(j instant) time.Duration   { return time.Duration(i - j) }
+func (i instant) until(r reading) time.Duration { return time.Duration(i - r.at) }
+
+// time is i with the wall clock as it is set now.
+func (i instant) time() time.Time { return time.Now().Add(i.sub(now())) }
+
+// reading is Go's clock and what it does not show, read together: Go's clock
+// stands still while the machine sleeps, and so do its timers. The server's clock
+// does not. slept is how long the machine has slept since the process started, so
+// that deadlines can be shortened by it.
+type reading struct {
+	at    instant
+	slept time.Duration
+}
+
+func look() reading {
+	t := time.Now()
+	return reading{instantOf(t), readSleep(t, false)}
+}
 
 // sleptSince is how much longer the machine has slept than asleep. What two
 // clocks differ by for being read one after the other does not count.
-func sleptSince(asleep time.Duration) time.Duration {
-	if d := suspended() - asleep; d > 2*time.Millisecond {
+func (r reading) sleptSince(asleep time.Duration) time.Duration {
+	if d := r.slept - asleep; d > 2*time.Millisecond {
 		return d
 	}
 	return 0
@@ -28,11 +53,10 @@ func sleptSince(asleep time.Duration) time.Duration {
 // left Go's clock behind, or was set: time.Now reads both of them at little cost.
 // A wall clock that is set back by just as much as the machine slept hides the
 // sleep until the next exact reading.
-func measureSleep(exact bool) time.Duration {
+func measureSleep(now time.Time, exact bool) time.Duration {
 	if bootAtStart == 0 {
 		return 0
 	}
-	now := time.Now()
 	apart := now.UnixNano() - started.UnixNano() - int64(now.Sub(started))
 	if d := apart - lastApart.Load(); !exact && d > -int64(time.Millisecond) && d < int64(time.Millisecond) {
 		return time.Duration(longestSleep.Load())

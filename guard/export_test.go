@@ -6,7 +6,7 @@ import "time"
 // the test binary's life.
 func Sleep(d time.Duration) {
 	slept += d
-	readSleep = func(bool) time.Duration { return slept }
+	readSleep = func(time.Time, bool) time.Duration { return slept }
 }
 
 var slept time.Duration

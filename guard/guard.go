@@ -159,8 +159,8 @@ func (g *Guard) leftovers(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var held []string
-	for _, h := range g.agenda.holds {
-		held = append(held, fmt.Sprintf("\n\t%s held with token %d since %v", h.name, h.token, time.Since(h.granted).Round(time.Millisecond)))
+	for _, d := range g.agenda.dates {
+		held = append(held, fmt.Sprintf("\n\t%s held with token %d since %v", d.h.name, d.h.token(), now().sub(d.h.granted).Round(time.Millisecond)))
 	}
 	sort.Strings(held)
 	return fmt.Errorf("guard: close: %w: %d names still held%s", context.Cause(ctx), len(held), strings.Join(held, ""))

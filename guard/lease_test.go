@@ -348,3 +348,60 @@ func TestTokensRiseAndTravelInTheContext(t *testing.T) {
 		}
 	})
 }
+
+// What a store puts into a Lease comes back to it unchanged, whoever holds it.
+func TestALeaseIsPassedBackAsItCame(t *testing.T) {
+	for what, change := range map[string]func(*guard.Lease){
+		"nothing":  func(*guard.Lease) {},
+		"request":  func(l *guard.Lease) { l.Floor, l.Propose, l.Grace, l.Once = 1, 2, 3, 4 },
+		"name":     func(l *guard.Lease) { l.Name, l.Label, l.Trace = "other", "label", "trace" },
+		"TTL":      func(l *guard.Lease) { l.TTL *= 2 },
+		"times":    func(l *guard.Lease) { l.Since, l.Until = l.Since.Round(0).Add(-time.Second), l.Until.UTC() },
+		"token":    func(l *guard.Lease) { l.Granted = l.Token - 12345 },
+		"hand-off": func(l *guard.Lease) { l.HandOffs = 1000 },
+		"flags":    func(l *guard.Lease) { l.Waiters = true },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := newFaults()
+				var granted, renewed guard.Lease
+				store.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
+					l, err := store.Locker.Acquire(ctx, r)
+					change(&l)
+					granted = l
+					return l, err
+				}
+				store.renew = func(_ context.Context, l guard.Lease) (guard.Lease, error) {
+					assert.Equal(t, granted, l)
+					l.Since, l.Until = time.Now(), time.Now().Add(29*time.Second)
+					l.Token += 5 // the store knows a higher one
+					renewed = l
+					return l, nil
+				}
+				store.release = func(_ context.Context, l guard.Lease) error {
+					if renewed.Owner == "" {
+						renewed = granted
+					}
+					assert.Equal(t, renewed, l)
+					renewed = guard.Lease{}
+					return nil
+				}
+				g := newGuard(t, store, guard.TTL(30*time.Second))
+				h, err := guard.Acquire(t.Context(), g.Name("a"))
+				require.NoError(t, err)
+				token := h.Token()
+				time.Sleep(5 * time.Second)
+				require.NoError(t, h.Extend(t.Context()))
+				assert.Equal(t, token, h.Token(), "a holder has one token")
+				require.NoError(t, h.Release())
+				h, err = guard.Acquire(t.Context(), g.Name("b"))
+				require.NoError(t, err)
+				done := make(chan error)
+				go func() { done <- guard.Do(t.Context(), g.Name("b"), nothing) }()
+				synctest.Wait()
+				require.NoError(t, h.Release())
+				require.NoError(t, <-done)
+			})
+		})
+	}
+}

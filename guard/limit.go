@@ -6,58 +6,80 @@ import (
 	"time"
 )
 
-// limit is a context with the values of another one and an end of its own. What
-// waiting for the end takes is made when Done is first called.
+// limit is a context with the values of another one and an end of its own: stop,
+// or a time. What waiting for the end takes is made when Done is first called.
 type limit struct {
-	context.Context // for its values
-	until           time.Time
+	context.Context         // for its values
+	until           instant // 0 if there is none
 
 	mu    sync.Mutex
 	done  chan struct{}
 	timer *time.Timer
-	over  bool
+	err   error
 }
 
-func (l *limit) Deadline() (time.Time, bool) { return l.until, true }
+// deadline is a limit that is stopped only when nobody waits for its end.
+type deadline struct{ limit }
+
+// OnlyDeadline tells a store that may ask for it that the Deadline is all that
+// ends the context, so that one with a clock of its own need not call Done.
+func (*deadline) OnlyDeadline() {}
+
+func (l *limit) Deadline() (time.Time, bool) {
+	if l.until == 0 {
+		return time.Time{}, false
+	}
+	return l.until.time(), true
+}
 
 func (l *limit) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.done == nil {
-		l.done = make(chan struct{})
-		if left := time.Until(l.until); left > 0 && !l.over {
-			l.timer = time.AfterFunc(left, l.stop)
-		} else {
-			l.over = true
-			close(l.done)
-		}
+	if l.done != nil {
+		return l.done
+	}
+	l.done = make(chan struct{})
+	switch {
+	case l.errLocked() != nil:
+		close(l.done)
+	case l.until != 0:
+		l.timer = time.AfterFunc(l.until.sub(now()), func() { l.end(context.DeadlineExceeded) })
 	}
 	return l.done
 }
 
-// Err is a deadline's error both when the time is up and after stop: the caller
-// that stops it has its answer.
 func (l *limit) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over || !time.Now().Before(l.until) {
-		return context.DeadlineExceeded
+	return l.errLocked()
+}
+
+func (l *limit) errLocked() error {
+	if l.err == nil && l.until != 0 && now() >= l.until {
+		l.err = context.DeadlineExceeded
+		if l.done != nil {
+			close(l.done)
+		}
 	}
-	return nil
+	return l.err
 }
 
 // Value hides the parent's cancellation, which is looked for in values.
 func (l *limit) Value(key any) any { return context.WithoutCancel(l.Context).Value(key) }
 
 // stop ends the context and frees its timer.
-func (l *limit) stop() {
+func (l *limit) stop() { l.end(context.Canceled) }
+
+func (l *limit) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	if l.done != nil && !l.over {
-		close(l.done)
+	if l.err == nil {
+		l.err = err
+		if l.done != nil {
+			close(l.done)
+		}
 	}
-	l.over = true
 }

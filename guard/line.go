@@ -9,8 +9,8 @@ import (
 )
 
 // line is where the calls of this Guard that want one name stand, first come
-// first served. It has a holder or an asker, so somebody always moves it on; a
-// line without either is removed.
+// first served. Its head, who holds the lease or asks for it, moves it on; a line
+// without a head is removed.
 //
 // The request in flight belongs to the line, not to the call that sent it: when
 // the asker leaves, the next call goes on with the same owner and keeps the
@@ -19,24 +19,22 @@ import (
 // Guard.mu protects the fields; what the question says is changed by the asker
 // alone.
 type line struct {
-	name   string
-	holder *hold // holds the lease here, or gives it back
-	asker  *hold // asks the store
+	head *hold
+	asks bool // the head asks the store; else it holds the lease, or gives it back
+	kept bool // the lease is not passed on
 
 	first, last *hold // waiting, in order of arrival
-	n           int
-	impatient   int // waiting calls that want the next verdict only
+	n           int32
+	impatient   int32 // waiting calls that want the next verdict only
 
-	q      *question // while there is an asker, or an owner to go on with
-	used   int       // how often the lease was passed on
-	passBy time.Time // the lease is not passed on after this
+	q *question // while the head asks, or there is an owner to go on with
 }
 
 // question is the request in flight of a line, and the last answer to it.
 type question struct {
 	request Request       // Owner "" if the next request needs a fresh one
 	known   bool          // the store may know the owner: it queues, or an answer is missing
-	asleep  time.Duration // suspended() before the last request
+	asleep  time.Duration // how long the machine had slept before the last request
 	held    *HeldError    // the last answer, if the wait for the name goes on
 }
 
@@ -45,9 +43,9 @@ var (
 	questions = sync.Pool{New: func() any { return new(question) }}
 )
 
-func newLine(name string, asker *hold) *line {
+func newLine(asker *hold) *line {
 	l := lines.Get().(*line)
-	l.name, l.asker, l.q = name, asker, questions.Get().(*question)
+	l.head, l.asks, l.q = asker, true, questions.Get().(*question)
 	return l
 }
 
@@ -121,7 +119,7 @@ func (l *line) remove(h *hold) {
 // renewed, is never passed on, so nobody starts with a doubtful lease.
 func (l *line) stopPassing() {
 	if l != nil {
-		l.passBy = time.Time{}
+		l.kept = true
 	}
 }
 
@@ -133,9 +131,8 @@ func (g *Guard) askNextLocked(ctx context.Context, l *line) {
 	if next != nil {
 		g.behindLocked(l, next)
 	}
-	l.holder, l.asker = nil, nil
 	if next == nil {
-		delete(g.lines, l.name)
+		delete(g.lines, l.head.name)
 		if l.q != nil && l.q.known {
 			g.abandonLocked(ctx, l.q.request)
 		}
@@ -148,13 +145,13 @@ func (g *Guard) askNextLocked(ctx context.Context, l *line) {
 		l.q = questions.Get().(*question)
 	}
 	l.remove(next)
-	next.state, l.asker = asking, next
+	next.state, l.head, l.asks = asking, next, true
 	next.wake()
 }
 
 // behindLocked keeps for the observers whom next has waited for.
 func (g *Guard) behindLocked(l *line, next *hold) {
-	if g.obs != nil && l.holder != nil {
+	if g.obs != nil && !l.asks {
 		next.waits.behind = l.heldHere()
 	}
 }
@@ -175,10 +172,11 @@ func (l *line) dismissLocked(err error) {
 
 // heldHere is the verdict of a line whose holder is in this process.
 func (l *line) heldHere() *HeldError {
-	he := &HeldError{Name: l.name}
-	if h := l.holder; h != nil {
-		he.Holder, he.Trace, he.Token, he.Mark = h.class.policy.label, h.trace, h.token, h.lease.Token
-		he.RetryIn = max(0, time.Until(h.lease.Until))
+	he := &HeldError{Name: l.head.name}
+	if h := l.head; !l.asks {
+		he.Holder, he.Trace, he.Token, he.Mark = h.class.policy.label, h.trace(), h.token(), h.grant.token
+		r := look()
+		he.RetryIn = max(0, h.ends(r).until(r))
 	}
 	return he
 }
@@ -193,7 +191,7 @@ func (g *Guard) join(h *hold) (asks bool, err error) {
 	}
 	l := g.lines[h.name]
 	if l == nil {
-		l = newLine(h.name, h)
+		l = newLine(h)
 		g.lines[h.name] = l
 		h.line, h.state = l, asking
 		return true, nil
@@ -211,12 +209,12 @@ func (g *Guard) join(h *hold) (asks bool, err error) {
 // refuse tells whether h must not stand in the line.
 func (l *line) refuse(h *hold) error {
 	n := l.n
-	if l.asker != nil {
+	if l.asks {
 		n++
 	}
-	full := h.class.policy.maxWaiters > 0 && n >= h.class.policy.maxWaiters
+	full := h.class.policy.maxWaiters > 0 && int(n) >= h.class.policy.maxWaiters
 	switch {
-	case h.limit == 0 && l.asker != nil && l.held() == nil:
+	case h.limit == 0 && l.asks && l.held() == nil:
 		return nil // the verdict is on its way
 	case h.limit != 0 && !full:
 		return nil
@@ -232,7 +230,7 @@ func (l *line) refuse(h *hold) error {
 // await waits for h's turn: h has become the asker, or holds the lease. On error
 // h has left the line.
 func (h *hold) await() (asks bool, err error) {
-	g := h.guard
+	g := h.guard()
 	if g.obs != nil && h.limit != 0 {
 		h.meet()
 	}
@@ -272,42 +270,24 @@ func (h *hold) await() (asks bool, err error) {
 	return false, why
 }
 
-// meet tells the observers whom a call that joins a line waits for.
-func (h *hold) meet() {
-	h.guard.mu.Lock()
-	l := h.line
-	var he *HeldError
-	switch {
-	case l == nil || h.state != queued: // its turn has come already
-	case l.held() != nil:
-		he = l.held()
-	case l.holder != nil:
-		he = l.heldHere()
-	}
-	h.guard.mu.Unlock()
-	if he != nil {
-		h.waiting(he)
-	}
-}
-
 // standing is what is known of the name while h stands in line behind others of
 // this process, nil if their request has no answer yet.
 func (h *hold) standing() error {
-	g := h.guard
+	g := h.guard()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := h.line
 	if l == nil {
 		return h.waits.verdict
 	}
-	if l.asker != nil && l.held() == nil {
+	if l.asks && l.held() == nil {
 		return nil
 	}
 	he := l.heldHere()
 	if held := l.held(); held != nil {
 		*he = *held
 	}
-	he.Wake, he.Waited, he.Attempts = nil, time.Since(h.at), h.attempts
+	he.Wake, he.Waited, he.Attempts = nil, now().sub(h.began), int(h.attempts)
 	return he
 }
 
@@ -317,7 +297,7 @@ func (h *hold) limitTimer() (<-chan time.Time, func() bool) {
 	if h.limit < 0 {
 		return nil, func() bool { return true }
 	}
-	t := time.NewTimer(time.Until(h.at.Add(h.patience())))
+	t := time.NewTimer(h.began.add(h.patience()).sub(now()))
 	return t.C, t.Stop
 }
 
@@ -331,19 +311,6 @@ func (h *hold) patience() time.Duration {
 
 func (h *hold) ended(last error) error { return ended(h.ctx, h.name, last) }
 
-// waiting tells the observers of a holder that they have not heard of.
-func (h *hold) waiting(he *HeldError) {
-	if h.guard.obs == nil {
-		return
-	}
-	w := h.wait()
-	if w.met && w.holder == he.Token {
-		return
-	}
-	w.met, w.holder = true, he.Token
-	h.event(Event{Kind: Waiting, Holder: he})
-}
-
 var errOver = errors.New("guard: the wait is over")
 
 // limited is ctx, ended when the call's wait is over.
@@ -351,5 +318,5 @@ func (h *hold) limited() (context.Context, context.CancelFunc) {
 	if h.limit < 0 {
 		return h.ctx, func() {}
 	}
-	return context.WithDeadlineCause(h.ctx, h.at.Add(h.patience()), errOver)
+	return context.WithDeadlineCause(h.ctx, h.began.add(h.patience()).time(), errOver)
 }

@@ -19,33 +19,30 @@ const (
 // goroutines, and the store can send their requests together. Guard.mu protects
 // it.
 type renewals struct {
-	queue   []*hold
-	since   time.Time // since when the first one waits
+	queue   []*renewal
+	since   instant // since when the first one waits
 	workers int
 }
 
 // renewSoonLocked queues a renewal of h and says when to look at h again: a
 // request may be lost, so another is sent, with the first one still on its way,
 // after a sixth of the TTL.
-func (g *Guard) renewSoonLocked(h *hold, now time.Time) {
-	h.renewAt = now.Add(max(h.lease.TTL/6, time.Millisecond))
+func (g *Guard) renewSoonLocked(h *hold, now reading) {
+	h.renewAt = now.at.add(max(h.class.policy.ttl/6, time.Millisecond))
 	h.line.stopPassing()
-	if h.renewal == nil {
-		h.renewal = &renewal{}
-	}
-	if r := h.renewal; r.flying < renewTwice && !r.due {
+	if r := h.renewalLocked(); r.flying < renewTwice && !r.due {
 		r.due = true
 		r.flying++
 		d := &g.due
 		if len(d.queue) == 0 {
-			d.since = now
+			d.since = now.at
 		}
-		d.queue = append(d.queue, h)
+		d.queue = append(d.queue, r)
 		if d.workers < renewers {
 			d.start(g)
 		}
 	}
-	g.agenda.add(h)
+	g.agenda.add(h, now)
 }
 
 func (d *renewals) start(g *Guard) {
@@ -54,8 +51,8 @@ func (d *renewals) start(g *Guard) {
 }
 
 // help adds a goroutine when requests that hang keep the others busy.
-func (d *renewals) help(g *Guard, now time.Time) {
-	if len(d.queue) > 0 && now.Sub(d.since) > renewDelay {
+func (d *renewals) help(g *Guard, now instant) {
+	if len(d.queue) > 0 && now.sub(d.since) > renewDelay {
 		for range min(len(d.queue), renewers) {
 			d.start(g)
 		}
@@ -70,43 +67,43 @@ func (g *Guard) renewDue() {
 			d.workers--
 			return
 		}
-		h := d.queue[0]
+		r := d.queue[0]
 		d.queue = d.queue[1:]
-		d.since = time.Now()
-		h.renewal.due = false
-		if h.state != holding || h.lost != nil {
-			h.renewal.flying--
+		d.since = now()
+		r.due = false
+		h := r.hold
+		if h.renewal != r || h.state != holding || h.lost != nil {
+			r.flying--
 			continue
 		}
-		lease, r, ctx := h.lease, h.renewal, h.renewalContextLocked()
+		lease := h.lease()
 		g.mu.Unlock()
-		_ = h.renew(ctx, lease, r)
+		_ = h.renew(r, lease, r)
 		g.mu.Lock()
 	}
 }
 
-// renewal is what a hold needs from its first renewal on. Guard.mu protects it.
+// renewal is what a hold needs while it is being renewed, or could not be. As a
+// context it keeps the values of the caller's, so that traces of the store's client
+// have a parent, and ends with the hold. Guard.mu protects its own fields.
 type renewal struct {
+	limit
+	hold   *hold
 	due    bool  // in the queue
-	flying int   // requests in the queue or on their way
-	tries  int   // in a row without success
+	flying int8  // requests in the queue or on their way
+	tries  int32 // in a row without success
 	err    error // of the last one
-	ctx    context.Context
-	stop   context.CancelFunc
 }
 
-// renewalContextLocked keeps the values of the caller's context, so that traces
-// of the store's client have a parent, and ends with the hold.
-func (h *hold) renewalContextLocked() context.Context {
-	r := h.renewal
-	if r.ctx == nil {
-		r.ctx, r.stop = context.WithCancel(context.WithoutCancel(h.ctx))
+func (h *hold) renewalLocked() *renewal {
+	if h.renewal == nil {
+		h.renewal = &renewal{limit: limit{Context: h.ctx}, hold: h}
 	}
-	return r.ctx
+	return h.renewal
 }
 
 func (h *hold) stopRenewalLocked() {
-	if h.renewal != nil && h.renewal.stop != nil {
+	if h.renewal != nil {
 		h.renewal.stop()
 	}
 }
@@ -121,9 +118,10 @@ func (h *hold) renewErrLocked() error {
 
 // renew sends one renewal and takes its answer into account.
 func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
-	g := h.guard
-	asleep := suspended()
+	g := h.guard()
+	asleep := look().slept
 	lease, err := g.store.Renew(ctx, old)
+	at := look()
 
 	g.mu.Lock()
 	r.flying--
@@ -135,7 +133,7 @@ func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
 	var known *LostError
 	switch {
 	case err == nil:
-		lost = h.renewedLocked(lease, asleep)
+		lost = h.renewedLocked(&lease, asleep, at)
 	case errors.As(err, &known):
 		lost = g.loseLocked(h, known.Reason, nil)
 	case errors.Is(err, ErrLost):
@@ -143,16 +141,16 @@ func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
 	default:
 		r.tries++
 		r.err = err
-		again := time.Now().Add(renewPause(h.lease.TTL, r.tries))
-		if again.Before(h.renewAt) && r.flying == 0 {
+		again := at.at.add(renewPause(h.class.policy.ttl, int(r.tries)))
+		if again < h.renewAt && r.flying == 0 {
 			h.renewAt = again
-			g.agenda.add(h)
+			g.agenda.add(h, at)
 		}
 	}
 	telling := g.obs != nil && lost == nil
-	token := h.token
+	token := h.token()
 	if telling {
-		h.telling.Add(1)
+		h.seen.telling.Add(1)
 	}
 	g.mu.Unlock()
 
@@ -162,7 +160,7 @@ func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
 			kind = RenewFailed
 		}
 		h.event(Event{Kind: kind, Token: token, Err: err})
-		h.telling.Done()
+		h.seen.telling.Done()
 	}
 	h.tellLost(lost)
 	if lost != nil {
@@ -173,15 +171,20 @@ func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
 
 // renewedLocked takes over a confirmed renewal. An answer that comes after the
 // deadline is discarded: it must not bring back what others were told is over.
-func (h *hold) renewedLocked(lease Lease, asleep time.Duration) *LostError {
-	if lost := h.checkLocked(); lost != nil || h.lost != nil {
+func (h *hold) renewedLocked(lease *Lease, asleep time.Duration, at reading) *LostError {
+	if lost := h.checkLocked(at); lost != nil || h.lost != nil {
 		return lost
 	}
-	h.renewal.tries, h.renewal.err = 0, nil
-	if lease.Until.Add(-sleptSince(asleep)).After(h.untilLocked()) { // answers may overtake each other
-		h.lease, h.asleep = lease, asleep
-		h.renewAt = nextRenewal(lease)
-		h.guard.agenda.add(h)
+	r := h.renewal
+	r.tries, r.err = 0, nil
+	if r.flying == 0 {
+		h.renewal = nil
+	}
+	if instantOf(lease.Until).add(-at.sleptSince(asleep)) > h.ends(at) { // answers may overtake each other
+		h.keep(lease, h.grant.token)
+		h.asleep = asleep
+		h.renewAt = h.nextRenewal()
+		h.guard().agenda.add(h, at)
 	}
 	return nil
 }
@@ -195,9 +198,9 @@ func renewPause(ttl time.Duration, tries int) time.Duration {
 
 // extend renews at once, for Held.Extend.
 func (h *hold) extend(ctx context.Context) error {
-	g := h.guard
+	g := h.guard()
 	g.mu.Lock()
-	lost := h.checkLocked()
+	lost := h.checkLocked(look())
 	if h.lost != nil || h.state != holding {
 		err := error(h.lost)
 		if h.lost == nil {
@@ -207,12 +210,10 @@ func (h *hold) extend(ctx context.Context) error {
 		h.tellLost(lost)
 		return err
 	}
-	if h.renewal == nil {
-		h.renewal = &renewal{}
-	}
-	h.renewal.flying++
+	r := h.renewalLocked()
+	r.flying++
 	h.line.stopPassing()
-	lease, r := h.lease, h.renewal
+	lease := h.lease()
 	g.mu.Unlock()
 	return h.renew(ctx, lease, r)
 }

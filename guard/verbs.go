@@ -47,7 +47,7 @@ func Do(ctx context.Context, n Name, fn func(context.Context) error) (err error)
 		return err
 	}
 	defer h.settle(&err)
-	err = fn(&h.work)
+	err = fn((*work)(h))
 	h.returned = true
 	return err
 }
@@ -63,7 +63,7 @@ func Value[T any](ctx context.Context, n Name, fn func(context.Context) (T, erro
 		return v, err
 	}
 	defer h.settle(&err)
-	v, err = fn(&h.work)
+	v, err = fn((*work)(h))
 	h.returned = true
 	return v, err
 }
@@ -83,7 +83,7 @@ func Try(ctx context.Context, n Name, fn func(context.Context) error) (ran bool,
 		return false, err
 	}
 	defer h.settle(&err)
-	err = fn(&h.work)
+	err = fn((*work)(h))
 	h.returned = true
 	return true, err
 }
@@ -105,8 +105,10 @@ func Holds(ctx context.Context, n Name) bool {
 // Held is a lock that was acquired for code that cannot be a closure. It is
 // renewed until it is released, lost, or MaxHold ends it; if it is forgotten,
 // until the process ends. All methods may be called concurrently.
-type Held struct {
-	h    *hold
+type Held hold
+
+// ending is the Release of a Held.
+type ending struct {
 	once sync.Once
 	err  error
 }
@@ -119,48 +121,52 @@ func Acquire(ctx context.Context, n Name) (*Held, error) {
 		return nil, err
 	}
 	h.returned = true
-	return &Held{h: h}, nil
+	return (*Held)(h), nil
 }
+
+// holds tells whether l came from Acquire.
+func (l *Held) holds() bool { return l != nil && l.class != nil }
 
 // Context is for the work: it ends as the context of [Do]'s function does, and
 // when the lock is released.
 func (l *Held) Context() context.Context {
-	if l == nil || l.h == nil {
+	if !l.holds() {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(invalid("the zero Held"))
 		return ctx
 	}
-	l.h.valid()
-	return &l.h.work
+	(*hold)(l).valid()
+	return (*work)(l)
 }
 
 // Token is the fencing token, 0 if nothing was acquired.
 func (l *Held) Token() fence.Token {
-	if l == nil || l.h == nil {
+	if !l.holds() {
 		return 0
 	}
-	return l.h.token
+	return (*hold)(l).token()
 }
 
 // Until is when the lease ends if no further renewal is confirmed. Renewals go
 // on by themselves; it is for display.
 func (l *Held) Until() time.Time {
-	if l == nil || l.h == nil {
+	if !l.holds() {
 		return time.Time{}
 	}
-	l.h.guard.mu.Lock()
-	defer l.h.guard.mu.Unlock()
-	return l.h.untilLocked()
+	h := (*hold)(l)
+	h.guard().mu.Lock()
+	defer h.guard().mu.Unlock()
+	return h.ends(look()).time()
 }
 
 // Extend renews the lease now, for instance before a step that cannot be
 // interrupted. It returns [ErrLost] if the lease is over; after any other error
 // the lease stands until Until.
 func (l *Held) Extend(ctx context.Context) error {
-	if l == nil || l.h == nil {
+	if !l.holds() {
 		return invalid("Extend of the zero Held")
 	}
-	return l.h.extend(ctx)
+	return (*hold)(l).extend(ctx)
 }
 
 // Release gives the lock back, within the policy's ReleaseWithin. It returns an
@@ -168,17 +174,24 @@ func (l *Held) Extend(ctx context.Context) error {
 // confirmed: the lease then ends by itself. Only the first call does something;
 // later ones return the same.
 func (l *Held) Release() error {
-	if l == nil || l.h == nil {
+	if !l.holds() {
 		return invalid("Release of the zero Held")
 	}
-	l.once.Do(func() { l.err = l.h.finish(nil) })
-	return l.err
+	h := (*hold)(l)
+	h.guard().mu.Lock()
+	if h.end == nil {
+		h.end = &ending{}
+	}
+	end := h.end
+	h.guard().mu.Unlock()
+	end.once.Do(func() { end.err = h.finish(nil) })
+	return end.err
 }
 
 // String is for logs; it tells the name and the token.
 func (l *Held) String() string {
-	if l == nil || l.h == nil {
+	if !l.holds() {
 		return "nothing held"
 	}
-	return fmt.Sprintf("%s held with token %d", l.h.name, l.h.token)
+	return fmt.Sprintf("%s held with token %d", l.name, l.Token())
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type lane struct {
 
 	mu     sync.Mutex
 	queue  []*request
+	late   deadlines
 	flying int
 	lastGo time.Time
 	parked int       // workers that wait for a load
@@ -62,6 +64,7 @@ type load struct {
 
 func newLane(rdb redis.UniversalClient) *lane {
 	l := &lane{rdb: rdb, loads: make(chan load, maxWidth)}
+	l.late.lane = l
 	if c, ok := rdb.(*redis.Client); ok {
 		if t := c.Options().ReadTimeout; t <= 0 || t > quickWithin {
 			c.AddHook(shortcut{c.WithTimeout(quickWithin)})
@@ -71,12 +74,16 @@ func newLane(rdb redis.UniversalClient) *lane {
 	return l
 }
 
-// do sends q and waits for its answer or the end of ctx. sent is false if q never
-// left and never will. After an error q must not be used again. stuck is true if
-// a quick attempt was given up: another one goes the long way.
-func (l *lane) do(ctx context.Context, q *request) (sent, stuck bool, err error) {
+// do sends q now and waits for its answer or the end of ctx. sent is false if q
+// never left and never will. After an error q must not be used again. stuck is true
+// if a quick attempt was given up: another one goes the long way.
+func (l *lane) do(ctx context.Context, q *request, now time.Time) (sent, stuck bool, err error) {
+	by, limited := ctx.Deadline()
+	var end <-chan struct{}
+	if _, alone := ctx.(interface{ OnlyDeadline() }); !alone { // else l.late does, without a channel and a timer
+		end = ctx.Done()
+	}
 	l.mu.Lock()
-	now := time.Now()
 	switch {
 	case l.flying < width && len(l.queue) == 0 && l.quickLocked(now):
 		l.flying++
@@ -95,21 +102,29 @@ func (l *lane) do(ctx context.Context, q *request) (sent, stuck bool, err error)
 	default:
 		l.queue = append(l.queue, q)
 	}
+	if !limited { // the client may have no time-out
+		by = now.Add(answerWithin)
+	}
+	if !limited || end == nil {
+		l.late.add(q, by)
+	}
 	l.mu.Unlock()
-	var unanswered <-chan time.Time
-	if _, ok := ctx.Deadline(); !ok { // the client may have no time-out
-		t := time.NewTimer(answerWithin)
-		defer t.Stop()
-		unanswered = t.C
+	if end == nil {
+		<-q.done // a select takes twice as long
+	} else {
+		select {
+		case <-q.done:
+		case <-end:
+			return !l.withdraw(q), false, context.Cause(ctx)
+		}
 	}
-	select {
-	case <-q.done:
+	switch {
+	case !q.gone:
 		return true, false, nil
-	case <-ctx.Done():
-		return !l.withdraw(q), false, context.Cause(ctx)
-	case <-unanswered:
-		return !l.withdraw(q), false, errUnanswered
+	case limited:
+		return q.left, false, context.DeadlineExceeded
 	}
+	return q.left, false, errUnanswered
 }
 
 var errUnanswered = errors.New("redisstore: no answer within " + answerWithin.String())
@@ -175,6 +190,9 @@ func (l *lane) work(next load) {
 	defer idle.Stop()
 	for {
 		l.send(next.ctx, next.batch)
+		if len(next.batch) > 1 {
+			runtime.Gosched() // those who were answered ask for more, and share the next batch
+		}
 		l.mu.Lock()
 		l.flying--
 		if len(l.queue) > 0 && l.flying < width {
@@ -224,21 +242,13 @@ func (l *lane) send(ctx context.Context, batch []*request) {
 	}
 	l.mu.Lock()
 	l.answeredLocked(sent)
+	for _, q := range batch {
+		l.late.remove(q)
+	}
 	l.mu.Unlock()
 	for _, q := range batch {
-		q.done <- struct{}{}
-	}
-}
-
-// withdraw takes q back if it was not sent yet.
-func (l *lane) withdraw(q *request) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, other := range l.queue {
-		if other == q {
-			l.queue = append(l.queue[:i], l.queue[i+1:]...)
-			return true
+		if !q.gone {
+			q.done <- struct{}{}
 		}
 	}
-	return false
 }

@@ -30,7 +30,7 @@ func (e *engine) call(ctx context.Context, name string, q *request, onUnknown fu
 	}
 	for tries := 0; ; tries++ {
 		r.sent = time.Now()
-		sent, stuck, err := lane.do(ctx, q)
+		sent, stuck, err := lane.do(ctx, q, r.sent)
 		if err != nil {
 			if sent {
 				onUnknown()

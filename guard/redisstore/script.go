@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -93,6 +94,12 @@ type request struct {
 	filled int
 	self   [1]*request   // a batch of its own
 	done   chan struct{} // receives once the answer is there
+
+	// of deadlines
+	by         time.Time
+	prev, next *request
+	listed     bool
+	gone, left bool // given up; it had been sent
 }
 
 // text is an argument: bytes that are used again from call to call.

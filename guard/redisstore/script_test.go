@@ -138,6 +138,9 @@ func TestScriptAcquire(t *testing.T) {
 		ahead := l.now + 2*hour/60 // two minutes
 		l.set(fenceKey(l.name), fmt.Sprint(ahead), time.Hour)
 		assert.Equal(t, ahead+64, l.token(l.acquire(l.x, 20_000)))
+		assert.Equal(t, fmt.Sprintf("-%s|%d|%s", l.x, ahead+64, tail), l.lease())
+		assert.Equal(t, fmt.Sprint(ahead+64), l.mark())
+		l.about(20_000, leaseKey(l.name))
 		l.about(3_600_000+120_000, fenceKey(l.name))
 	})
 	t.Run("does not decide what is held, hinted, foreign or in grace", func(t *testing.T) {
@@ -151,6 +154,19 @@ func TestScriptAcquire(t *testing.T) {
 		l.set(fenceKey(l.name), fmt.Sprintf("%d|%d", l.now, l.now/1000+1000), time.Minute)
 		assert.Equal(t, "S", l.acquire(l.x, 20_000))
 		assert.Empty(t, l.lease())
+		require.NoError(t, l.rdb.Del(t.Context(), fenceKey(l.name)).Err())
+		for hint, life := range map[string]int64{ // put back as it was
+			fmt.Sprintf("%d|%d", l.now, l.now/1000+1000):                   3_600_000,
+			fmt.Sprintf("%d|%d", l.now+hour/60, l.now/1000+1000):           3_660_000,
+			fmt.Sprintf("%d|%d", l.now-hour+hour/60, l.now/1000+90_000):    90_000,
+			fmt.Sprintf("%d|%d", l.now-hour+hour/60, l.now/1000+7_200_000): 7_200_000,
+		} {
+			l.set(fenceKey(l.name), hint, time.Minute)
+			assert.Equal(t, "S", l.acquire(l.x, 20_000))
+			assert.Empty(t, l.lease())
+			assert.Equal(t, hint, l.mark())
+			l.about(life, fenceKey(l.name))
+		}
 		require.NoError(t, l.rdb.Del(t.Context(), fenceKey(l.name)).Err())
 		token := l.token(l.acquire(l.x, 20_000))
 		assert.Equal(t, "S", l.acquire(l.y, 20_000))
@@ -221,6 +237,11 @@ func TestScriptsRefuseOtherTypes(t *testing.T) {
 			require.NoError(t, l.rdb.RPush(t.Context(), foreign, "theirs").Err())
 			err := l.rdb.Eval(t.Context(), source(t, "stand"), l.keys(l.x), l.x, 1000, tail, "", "", "", "ch", 2000, 300, "").Err()
 			require.ErrorContains(t, err, "WRONGTYPE")
+			if key == "fence" {
+				err := l.rdb.Eval(t.Context(), source(t, "acquire"), l.keys(l.x)[:2], "-"+l.x+"|", 1000, tail).Err()
+				require.ErrorContains(t, err, "WRONGTYPE")
+				assert.Empty(t, l.lease())
+			}
 			assert.Equal(t, []string{"theirs"}, l.rdb.LRange(t.Context(), foreign, 0, -1).Val(), "nothing is overwritten")
 			if key == "lease" {
 				assert.Equal(t, "S", l.acquire(l.x, 1000))

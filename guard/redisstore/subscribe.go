@@ -31,7 +31,8 @@ type subscription struct {
 
 	// wakes.mu
 	users  int
-	idle   *time.Timer
+	idle   time.Time   // since when there are none
+	timer  *time.Timer // looks whether that is long enough
 	denied time.Time
 	closed bool
 }
@@ -49,7 +50,7 @@ func (ws *wakes) channel(ctx context.Context, name string) string {
 		s = &subscription{wakes: ws, node: node, settled: make(chan struct{})}
 		ws.subs[node] = s
 		s.ps = ws.client(name).Subscribe(background)
-		s.idleLocked()
+		s.idle, s.timer = time.Now(), time.AfterFunc(subscriptionIdle, s.closeIdle)
 		go s.run()
 	}
 	ws.mu.Unlock()
@@ -92,30 +93,29 @@ func (ws *wakes) client(name string) subscriber {
 	return ws.engine.rdb
 }
 
-func (s *subscription) useLocked() {
-	s.users++
-	if s.idle != nil {
-		s.idle.Stop()
-		s.idle = nil
-	}
-}
+func (s *subscription) useLocked() { s.users++ }
 
 func (s *subscription) unuseLocked() {
 	s.users--
 	if s.users == 0 {
-		s.idleLocked()
+		s.idle = time.Now()
 	}
 }
 
-// idleLocked closes the subscription unless somebody waits soon.
-func (s *subscription) idleLocked() {
-	s.idle = time.AfterFunc(subscriptionIdle, func() {
-		s.wakes.mu.Lock()
-		defer s.wakes.mu.Unlock()
-		if s.users == 0 {
-			s.closeLocked()
-		}
-	})
+// closeIdle closes the subscription if nobody has waited for long enough. The
+// timer is not touched when waiters come and go.
+func (s *subscription) closeIdle() {
+	s.wakes.mu.Lock()
+	defer s.wakes.mu.Unlock()
+	left := subscriptionIdle
+	if s.users == 0 {
+		left = time.Until(s.idle.Add(subscriptionIdle))
+	}
+	if left <= 0 {
+		s.closeLocked()
+	} else if !s.closed {
+		s.timer.Reset(left)
+	}
 }
 
 func (s *subscription) closeLocked() {
@@ -123,6 +123,7 @@ func (s *subscription) closeLocked() {
 		return
 	}
 	s.closed = true
+	s.timer.Stop()
 	s.confirmed.Store(false)
 	if s.wakes.subs[s.node] == s && s.denied.IsZero() {
 		delete(s.wakes.subs, s.node)
