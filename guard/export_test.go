@@ -10,3 +10,19 @@ func Sleep(d time.Duration) {
 }
 
 var slept time.Duration
+
+// HandOnALostLease hands h's lease to the next in line, and loses it before that
+// one can begin.
+func HandOnALostLease(h *Held) {
+	from := (*hold)(h)
+	g, at := from.guard(), look()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	from.endWorkLocked(nil)
+	g.agenda.remove(from)
+	next := g.nextHolderLocked(from, at.at)
+	from.state = over
+	g.handOnLocked(from, next, at)
+	g.leaveLocked()
+	g.loseLocked(next, LostGone, nil)
+}

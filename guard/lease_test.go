@@ -356,7 +356,7 @@ func TestALeaseIsPassedBackAsItCame(t *testing.T) {
 		"request":  func(l *guard.Lease) { l.Floor, l.Propose, l.Grace, l.Once = 1, 2, 3, 4 },
 		"name":     func(l *guard.Lease) { l.Name, l.Label, l.Trace = "other", "label", "trace" },
 		"TTL":      func(l *guard.Lease) { l.TTL *= 2 },
-		"times":    func(l *guard.Lease) { l.Since, l.Until = l.Since.Round(0).Add(-time.Second), l.Until.UTC() },
+		"times":    func(l *guard.Lease) { l.Since, l.Until = l.Since.Add(time.Millisecond), l.Until.UTC() },
 		"token":    func(l *guard.Lease) { l.Granted = l.Token - 12345 },
 		"hand-off": func(l *guard.Lease) { l.HandOffs = 1000 },
 		"flags":    func(l *guard.Lease) { l.Waiters = true },
@@ -396,11 +396,20 @@ func TestALeaseIsPassedBackAsItCame(t *testing.T) {
 				require.NoError(t, h.Release())
 				h, err = guard.Acquire(t.Context(), g.Name("b"))
 				require.NoError(t, err)
+				other := guard.Must(g.Class("b", guard.Label("another"), guard.TTL(30*time.Second)))
 				done := make(chan error)
 				go func() { done <- guard.Do(t.Context(), g.Name("b"), nothing) }()
 				synctest.Wait()
 				require.NoError(t, h.Release())
 				require.NoError(t, <-done)
+
+				h, err = guard.Acquire(t.Context(), g.Name("b", "c"))
+				require.NoError(t, err)
+				go func() { done <- guard.Do(t.Context(), other.Name("c"), nothing) }()
+				synctest.Wait()
+				require.NoError(t, h.Release())
+				require.NoError(t, <-done)
+				assert.Equal(t, int32(3), store.acquires.Load())
 			})
 		})
 	}

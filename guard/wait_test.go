@@ -432,12 +432,57 @@ func TestPreviousHoldersContextEndsBeforeTheNextStarts(t *testing.T) {
 		h, err := guard.Acquire(t.Context(), g.Name("a"))
 		require.NoError(t, err)
 		before = h.Context()
+		require.NoError(t, before.Err())
 		done := make(chan error)
 		go func() { done <- guard.Do(t.Context(), g.Name("a"), nothing) }()
 		synctest.Wait()
 		require.NoError(t, h.Release())
 		require.NoError(t, <-done)
 	})
+}
+
+// A lease that ends between its hand-over and the start of the work is nobody's
+// loss: the call asks again, before those behind it save the one who asks already.
+func TestALeaseLostBeforeTheWorkBeginsIsAskedForAgain(t *testing.T) {
+	for _, behind := range []int{0, 3} {
+		t.Run(fmt.Sprint(behind, " behind"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store, seen := newFaults(), &recorder{}
+				granted := map[fence.Token]bool{}
+				store.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
+					l, err := store.Locker.Acquire(ctx, r)
+					granted[l.Token] = true
+					return l, err
+				}
+				g := newGuard(t, store, guard.Observe(seen))
+				h, err := guard.Acquire(t.Context(), g.Name("a"))
+				require.NoError(t, err)
+				var wg sync.WaitGroup
+				var order []int
+				for i := range 1 + behind {
+					wg.Go(func() {
+						assert.NoError(t, guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error {
+							order = append(order, i)
+							if i == 0 && behind == 0 {
+								assert.True(t, granted[fence.From(ctx)], "the first token of its own grant")
+								assert.Greater(t, fence.From(ctx), h.Token())
+							}
+							return ctx.Err()
+						}))
+					})
+					synctest.Wait()
+				}
+				guard.HandOnALostLease(h)
+				wg.Wait()
+				if behind == 0 {
+					assert.Equal(t, []int{0}, order)
+				} else {
+					assert.Equal(t, []int{1, 0, 2, 3}, order)
+				}
+				assert.NotContains(t, seen.kinds(), guard.Lost)
+			})
+		})
+	}
 }
 
 // handedOn is an observer of hand-offs.

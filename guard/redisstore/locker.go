@@ -47,15 +47,15 @@ func (l *locker) check(ctx context.Context, r *guard.Request) error {
 		return context.Cause(ctx)
 	}
 	switch {
-	case r.Name == "" || strings.ContainsAny(r.Name, "{}"):
+	case r.Name == "" || strings.IndexByte(r.Name, '{') >= 0 || strings.IndexByte(r.Name, '}') >= 0:
 		return fmt.Errorf("%w: name %q", guard.ErrInvalid, r.Name)
-	case len(r.Owner) != ownerLen || strings.ContainsFunc(r.Owner, notBase64):
+	case !isOwner(r.Owner):
 		return fmt.Errorf("%w: an owner is 22 characters of base64url", guard.ErrInvalid)
 	case r.TTL < time.Millisecond:
 		return fmt.Errorf("%w: TTL %v", guard.ErrInvalid, r.TTL)
 	case r.Once != 0:
 		return fmt.Errorf("%w: redisstore keeps no record of runs", guard.ErrUnsupported)
-	case strings.ContainsAny(r.Trace, "| \r\n"):
+	case r.Trace != "" && strings.ContainsAny(r.Trace, "| \r\n"):
 		r.Trace = ""
 	}
 	return l.checkGrace(r)

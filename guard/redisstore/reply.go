@@ -111,7 +111,7 @@ func parseValue(v string) (h holder, ok bool) {
 		return h, false
 	}
 	h.owner, h.waiting = v[1:1+ownerLen], v[0] == '+'
-	if v[0] != '~' && strings.ContainsFunc(h.owner, notBase64) {
+	if v[0] != '~' && !isOwner(h.owner) {
 		return h, false
 	}
 	token, tail, found := strings.Cut(v[2+ownerLen:], "|")
@@ -124,9 +124,24 @@ func parseValue(v string) (h holder, ok bool) {
 	return h, true
 }
 
-func notBase64(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+func isOwner(s string) bool {
+	if len(s) != ownerLen {
+		return false
+	}
+	for i := range len(s) {
+		if !base64url[s[i]] {
+			return false
+		}
+	}
+	return true
 }
+
+var base64url = func() (is [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") {
+		is[c] = true
+	}
+	return is
+}()
 
 // held is the refusal in an answer of kind H.
 func (a answer) held(name string) *guard.HeldError {
