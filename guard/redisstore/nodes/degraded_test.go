@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -67,4 +68,26 @@ func TestWithoutINFOTheLossOfGraceIsReportedOnce(t *testing.T) {
 	work.Wait()
 	assert.Equal(t, 2, out.count("no restart grace"), "once per store")
 	assert.Equal(t, 2, out.count("level=WARN"))
+}
+
+// The last save is a cheap proof of how long a server has been up, if it is long
+// ago. If it is not, INFO tells.
+func TestASaveDoesNotStartTheGraceAgain(t *testing.T) {
+	t.Parallel()
+	ns := start(t, 3)
+	ns.inService(t)
+	p := ns.process(t, nil)
+	lock := func() (infos int64) {
+		ns[0].ResetStats()
+		l := acquire(t, p, request(newOwner()))
+		require.NoError(t, p.Release(t.Context(), l))
+		eventually(t, "asked", func() bool { return ns[0].CommandStats()["lastsave"] > 0 })
+		return ns[0].CommandStats()["info"]
+	}
+	time.Sleep(time.Second) // the last save is in whole seconds, too
+	assert.Zero(t, lock())
+	for _, n := range ns {
+		require.NoError(t, n.rdb.Save(t.Context()).Err())
+	}
+	assert.EqualValues(t, 1, lock())
 }
