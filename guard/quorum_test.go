@@ -403,6 +403,7 @@ func TestQuorumNodeThatThawsAfterTheReleaseKeepsNothing(t *testing.T) {
 		synctest.Wait()
 		nodes[1].mode.Store(frozen)
 		require.NoError(t, q.Release(t.Context(), x))
+		synctest.Wait() // it is not sent to node 2, which owes an answer
 		nodes[1].mode.Store(passes)
 		close(thaw)
 		time.Sleep(1500 * time.Millisecond)
