@@ -12,17 +12,26 @@ type grant struct {
 	owner   string
 	since   time.Time
 	life    time.Duration // Until less Since
-	token   fence.Token
+	token   fence.Token   // does not change
 	granted fence.Token
 	whole   *Lease // the Lease itself, if it tells something else
 }
 
-// keep takes a Lease over. The token stays the one that the grant came with.
-func (h *hold) keep(l *Lease, token fence.Token) {
-	h.grant = grant{owner: l.Owner, since: l.Since, life: l.Until.Sub(l.Since), token: token, granted: l.Granted}
-	h.most, h.waiters = uint8(min(max(l.HandOffs, 0), TokensPerGrant-1)), l.Waiters
+// keep takes the Lease of a grant.
+func (h *hold) keep(l *Lease) {
+	h.nth, h.most = 0, uint8(min(max(l.HandOffs, 0), TokensPerGrant-1))
+	h.grant = grant{owner: l.Owner, token: l.Token, granted: l.Granted}
+	h.extendTo(l)
+}
+
+// extendTo takes a confirmed renewal. It leaves the token, which is read without
+// the lock, as the grant had it.
+func (h *hold) extendTo(l *Lease) {
+	h.waiters = l.Waiters
+	g := &h.grant
+	g.since, g.life, g.whole = l.Since, l.Until.Sub(l.Since), nil
 	if h.lease() != *l {
-		h.grant.whole = new(*l)
+		g.whole = new(*l)
 	}
 }
 

@@ -51,6 +51,7 @@ type hold struct {
 type seen struct {
 	at      time.Time // when the call began
 	trace   string
+	granted chan struct{}  // closed once the observers know that the work begins
 	telling sync.WaitGroup // events that come before the end
 }
 
@@ -115,7 +116,7 @@ func begin(ctx context.Context, n Name, try bool) (*hold, error) {
 		h.limit = 0
 	}
 	if g := h.guard(); g.obs != nil {
-		h.seen = &seen{at: h.began.time()}
+		h.seen = &seen{at: h.began.time(), granted: make(chan struct{})}
 		h.ctx = g.obs.begin(ctx, h.call())
 		h.seen.trace = traceOf(h.ctx)
 	}
@@ -181,8 +182,7 @@ func (h *hold) start(lease Lease, asleep time.Duration, r reading) error {
 		g.leaveLocked()
 		return &endedError{h.name, []error{ErrClosed}}
 	}
-	h.nth = 0 // of a lease that was handed to it and lost, perhaps
-	h.keep(&lease, lease.Token)
+	h.keep(&lease)
 	h.holdLocked(asleep, r)
 	h.begun = true
 	if lease.Shared {
@@ -225,6 +225,7 @@ func (h *hold) enter() (entered, asks bool) {
 			h.waiting(w.behind)
 		}
 		h.event(Event{Kind: Granted, Token: h.token()})
+		close(h.seen.granted)
 	}
 	return true, false
 }

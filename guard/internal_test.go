@@ -89,6 +89,9 @@ func TestALimitEndsByStopOrByItsTimeAndHidesTheParentsEnd(t *testing.T) {
 			l.stop()
 			require.ErrorIs(t, l.Err(), context.DeadlineExceeded, "what it ended by")
 		}
+		late := &limit{Context: parent, until: now().add(-time.Second)}
+		<-late.Done()
+		require.ErrorIs(t, late.Err(), context.DeadlineExceeded)
 		stopped := &limit{Context: parent, until: now().add(time.Second)}
 		stopped.stop()
 		<-stopped.Done()

@@ -38,9 +38,10 @@ func (l *limit) Done() <-chan struct{} {
 	if l.done != nil {
 		return l.done
 	}
+	err := l.errLocked()
 	l.done = make(chan struct{})
 	switch {
-	case l.errLocked() != nil:
+	case err != nil:
 		close(l.done)
 	case l.until != 0:
 		l.timer = time.AfterFunc(l.until.sub(now()), func() { l.end(context.DeadlineExceeded) })

@@ -238,3 +238,38 @@ func TestWaitingBehindACallWithoutAnAnswerIsWaiting(t *testing.T) {
 		require.NoError(t, g.Close(t.Context()))
 	})
 }
+
+// slow is an observer that takes its time over a grant.
+type slow struct{ *recorder }
+
+func (s slow) Event(ctx context.Context, e guard.Event) {
+	if e.Kind == guard.Granted {
+		time.Sleep(time.Minute)
+	}
+	s.recorder.Event(ctx, e)
+}
+
+func TestNothingIsToldBeforeTheGrant(t *testing.T) {
+	for name, renew := range map[string]error{"renewed": nil, "failed": broken(), "lost": guard.ErrLost} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store, seen := newFaults(), slow{&recorder{}}
+				store.renew = func(ctx context.Context, l guard.Lease) (guard.Lease, error) {
+					if renew != nil {
+						return guard.Lease{}, renew
+					}
+					return store.Locker.Renew(ctx, l)
+				}
+				g := newGuard(t, store, guard.TTL(30*time.Second), guard.Observe(seen))
+				err := guard.Do(t.Context(), g.Name("a"), func(ctx context.Context) error { return context.Cause(ctx) })
+				if renew != nil {
+					require.ErrorIs(t, err, guard.ErrLost)
+				}
+				synctest.Wait()
+				kinds := seen.kinds()
+				require.Greater(t, len(kinds), 1)
+				assert.Equal(t, guard.Granted, kinds[0])
+			})
+		})
+	}
+}

@@ -155,6 +155,7 @@ func (h *hold) renew(ctx context.Context, old Lease, r *renewal) error {
 	g.mu.Unlock()
 
 	if telling {
+		<-h.seen.granted
 		kind := Renewed
 		if err != nil {
 			kind = RenewFailed
@@ -181,7 +182,7 @@ func (h *hold) renewedLocked(lease *Lease, asleep time.Duration, at reading) *Lo
 		h.renewal = nil
 	}
 	if instantOf(lease.Until).add(-at.sleptSince(asleep)) > h.ends(at) { // answers may overtake each other
-		h.keep(lease, h.grant.token)
+		h.extendTo(lease)
 		h.asleep = asleep
 		h.renewAt = h.nextRenewal()
 		h.guard().agenda.add(h, at)

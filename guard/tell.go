@@ -24,6 +24,7 @@ func (h *hold) tellLost(lost *LostError) {
 	if lost == nil || h.seen == nil {
 		return
 	}
+	<-h.seen.granted
 	h.event(Event{Kind: Lost, Token: lost.Token, Err: lost})
 	h.seen.telling.Done()
 }

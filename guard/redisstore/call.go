@@ -170,5 +170,6 @@ func (e *engine) leaveRequest(l guard.Lease, late bool) *request {
 		q.put("")
 	}
 	q.putInt(e.claim.Milliseconds())
+	q.putInt((liveness - awake).Milliseconds())
 	return q
 }

@@ -56,6 +56,7 @@ const (
 	handOffs     = 31
 	tombLife     = time.Minute
 	liveness     = 2 * time.Second        // a waiter counts as alive this long after it asked
+	awake        = 50 * time.Millisecond  // and is taken to be there this long, see leave.lua
 	refreshEvery = 600 * time.Millisecond // a waiter asks again
 	headEvery    = 200 * time.Millisecond // the head of the queue asks again
 	maxLabel     = 128

@@ -49,7 +49,7 @@ var (
 	acquireWithScript = newScript(acquireLua, 2, 6)
 	standScript       = newScript(standLua, 5, 10)
 	releaseScript     = newScript(releaseLua, 1, 1)
-	leaveScript       = newScript(leaveLua, 5, 5)
+	leaveScript       = newScript(leaveLua, 5, 6)
 	renewScript       = newScript(renewLua, 2, 3)
 )
 

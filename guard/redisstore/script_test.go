@@ -69,12 +69,12 @@ func (l *lua) queue(owner string) string {
 	return l.stand(owner, 20_000, "", "", "", l.channel(owner))
 }
 
-// leave takes late, freeAt.
+// leave takes late, freeAt, and the liveness left of a waiter that has just asked.
 func (l *lua) leave(owner string, opts ...any) string {
 	l.Helper()
-	o := [2]any{"", ""}
+	o := [3]any{"", "", 5000}
 	copy(o[:], opts)
-	return l.run("leave", l.keys(owner), owner, 60_000, o[0], o[1], 300)
+	return l.run("leave", l.keys(owner), owner, 60_000, o[0], o[1], 300, o[2])
 }
 
 func (l *lua) release(owner string) string {
@@ -545,6 +545,26 @@ func TestScriptLeave(t *testing.T) {
 		assert.Equal(t, "-"+l.y, l.lease()[:23], "nobody else waits")
 		assert.Equal(t, "D", l.leave(l.y))
 		assert.Zero(t, l.rdb.Exists(t.Context(), leaseKey(l.name)+":q", leaseKey(l.name)+":w").Val())
+	})
+	t.Run("the second is not told when the first has just asked", func(t *testing.T) {
+		t.Parallel()
+		l := newLua(t)
+		l.token(l.acquire(strings.Repeat("h", 22), 20_000))
+		l.queue(l.x)
+		l.queue(l.y)
+		sub := l.rdb.Subscribe(t.Context(), l.channel(l.x), l.channel(l.y))
+		defer sub.Close()
+		for range 2 {
+			_, err := sub.Receive(t.Context())
+			require.NoError(t, err)
+		}
+		assert.Equal(t, "P "+l.x, l.leave(strings.Repeat("h", 22), "", "", 1))
+		assert.Equal(t, "P "+l.y, l.leave(l.x, "", "", 1))
+		for _, want := range []string{"G " + l.x + " ", "G " + l.y + " "} {
+			msg, err := sub.ReceiveMessage(t.Context())
+			require.NoError(t, err)
+			assert.True(t, strings.HasPrefix(msg.Payload, want), msg.Payload)
+		}
 	})
 	t.Run("a minimum hold matches no owner and is not passed on", func(t *testing.T) {
 		t.Parallel()

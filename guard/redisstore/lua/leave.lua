@@ -3,6 +3,7 @@
 -- KEYS 1 lease  2 fence  3 queue  4 waiters  5 tombstone of the owner
 -- ARGV 1 owner  2 life of the tombstone, ms  3 '1' = an acquire of this owner may still be on its way
 --      4 server ms before which the name stays taken (minimum hold), or ''  5 claim window, ms
+--      6 liveness left, ms, with which a waiter has asked so lately that it is there
 -- "D" deleted   "P owner" passed on   "M ms" the minimum hold runs   "N" nobody holds it   "O" another holds it
 local own, v = ARGV[1], redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
@@ -45,7 +46,8 @@ while true do
     redis.call('SET', KEYS[2], look > ms and token .. '|' .. string.format('%.0f', look) or token, 'PX', math.floor((b - now) / 1000) + 3600000)
     local nch = channelOf(n)
     redis.pcall('PUBLISH', ch, 'G ' .. h .. ' ' .. token .. ' ' .. ARGV[5] .. ' ' .. t[1] .. ' ' .. t[2] .. ' ' .. KEYS[1])
-    if nch and nch ~= ch then redis.pcall('PUBLISH', nch, 'T ' .. n .. ' ' .. ARGV[5]) end
+    -- who is next is told when to look, in case the head is dead
+    if nch and nch ~= ch and dead - ms < tonumber(ARGV[6]) then redis.pcall('PUBLISH', nch, 'T ' .. n .. ' ' .. ARGV[5]) end
     return 'P ' .. h
   end
 end

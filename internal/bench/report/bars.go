@@ -127,8 +127,9 @@ func w4Bars() []bar {
 			atLeast("W4 "+name+" Jain of processes", s(shape, "Jain of processes"), 0.98),
 			atMost("W4 "+name+" wait p99, × floor", wait, 0.25).than(by(wait, "floor")))
 	}
-	rate := s(p4x8, "acquisitions/s")
+	rate, fair := s(p4x8, "acquisitions/s"), by(s(p4x4, "crossings/s"), "holdfast-fair")
 	return append(all,
+		atLeast("W4 4×4 Fair: hand-overs between processes/s, × floor", fair, 3).than(by(fair, "floor")),
 		atLeast("W4 4×8 acquisitions/s, × floor", rate, 20).than(by(rate, "floor")),
 		atLeast("W4 4×8 Jain", s(p4x8, "Jain"), 0.99))
 }
