@@ -2,7 +2,6 @@ package nodes_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -144,6 +143,6 @@ func TestARefusalTellsOfTheHolder(t *testing.T) {
 	assert.Nil(t, held.Wake, "nodes do not queue")
 	assert.Greater(t, held.RetryIn, time.Until(l.Until))
 	assert.LessOrEqual(t, held.RetryIn, ttl)
-	assert.False(t, errors.Is(err, guard.ErrUnavailable))
+	assert.NotErrorIs(t, err, guard.ErrUnavailable)
 	require.NoError(t, a.Release(t.Context(), l))
 }

@@ -2,7 +2,6 @@ package nodes_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -158,7 +157,7 @@ func TestMissedNodesAreRepairedAndNeverTwoHold(t *testing.T) {
 				if repaired {
 					require.NoError(t, err, "four of five have it")
 				} else if err != nil { // two of five: lost, unless the repair came first
-					require.True(t, errors.Is(err, guard.ErrLost), "%v", err)
+					require.ErrorIs(t, err, guard.ErrLost)
 				}
 				require.NoError(t, <-rival)
 				assert.Equal(t, 1, oracle.Max())

@@ -115,7 +115,6 @@ func TestMostGrantsOfAQuorumTakeOneRound(t *testing.T) {
 	share := func(processes int, one func(q guard.Locker)) (fast float64) {
 		slow := newWriteBacks()
 		var all []guard.Locker
-		grants := 0
 		for p := range processes {
 			q := newQuorum(t, servers, slow.layer)
 			l, err := q.Acquire(t.Context(), guard.Request{Name: fmt.Sprint("warm", p), Owner: newOwner(), TTL: 10 * time.Second})
@@ -135,8 +134,7 @@ func TestMostGrantsOfAQuorumTakeOneRound(t *testing.T) {
 			})
 		}
 		work.Wait()
-		grants = int(n.Load())
-		return 100 - 100*float64(slow.count()-first)/float64(grants)
+		return 100 - 100*float64(slow.count()-first)/float64(n.Load())
 	}
 	lock := func(q guard.Locker) {
 		r := guard.Request{Name: "x", Owner: newOwner(), TTL: 10 * time.Second}
