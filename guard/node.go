@@ -13,27 +13,36 @@ import (
 var errNodeLimit = errors.New("guard: no answer within the node limit")
 
 const (
-	silentAfter = 50 * time.Millisecond // a node that owes answers for this long, and four times what it took before, gets no more requests
+	silentAfter = 50 * time.Millisecond // a node that owes many answers for this long, and four times what it took before, gets no more requests
 	silentFirst = time.Second           // the same for one that has never answered
-	silentOwes  = 2
-	cleanFor    = 5 * time.Minute // how long a node is asked to give up what it may still grant
-	cleanMost   = 10_000          // leases in its list
+	silentOwes  = 16                    // many
+	cleanFor    = 5 * time.Minute       // how long a node is asked to give up what it may still grant
+	cleanMost   = 10_000                // leases in its list
 )
 
 // node is one Locker of a quorum. A node that is frozen gets few requests, so
-// that neither they nor goroutines pile up; it is seen to again as soon as it
-// answers.
+// that neither they nor goroutines pile up: one at a time, once an answer has
+// failed to come within the limit. It is seen to again as soon as it answers.
 type node struct {
 	Locker
 	number int
 	ahead  atomic.Int64 // its clock less ours, as last seen, ns
 
-	mu       sync.Mutex
-	owes     int           // requests without an answer
-	answered time.Time     // when it last answered, or was first asked after that
-	slowest  time.Duration // what an answer took of late; 0 if it has never answered
-	dirty    []dirty       // leases to be released there
-	cleaning bool
+	mu        sync.Mutex
+	owes      int                 // requests without an answer
+	answered  time.Time           // when it last answered, or was first asked after that
+	slowest   time.Duration       // what an answer took of late; 0 if it has never answered
+	silent    bool                // the last request got no answer
+	unasked   map[string]struct{} // owners of which no acquire was sent: nothing to be released
+	acquiring map[string]flight   // acquires on their way, by owner
+	dirty     []dirty             // leases to be released there
+	cleaning  bool
+}
+
+// flight is requests on their way, and who waits for them.
+type flight struct {
+	n    int
+	done chan struct{}
 }
 
 type dirty struct {
@@ -42,11 +51,11 @@ type dirty struct {
 }
 
 func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
-	sent, err := n.begin()
+	sent, err := n.begin(r.Owner)
 	if err != nil {
 		return l, err
 	}
-	defer n.end(sent, &err)
+	defer n.end(r.Owner, sent, &err)
 	l, err = n.Locker.Acquire(ctx, r)
 	at := l.Granted
 	if held, ok := errors.AsType[*HeldError](err); ok {
@@ -59,56 +68,152 @@ func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
 }
 
 func (n *node) renew(ctx context.Context, l Lease) (_ Lease, err error) {
-	sent, err := n.begin()
+	sent, err := n.begin("")
 	if err != nil {
 		return Lease{}, err
 	}
-	defer n.end(sent, &err)
+	defer n.end("", sent, &err)
 	return n.Locker.Renew(ctx, l)
 }
 
 func (n *node) release(ctx context.Context, l Lease) (err error) {
-	sent, err := n.begin()
+	sent, err := n.begin("")
 	if err != nil {
 		return err
 	}
-	defer n.end(sent, &err)
+	defer n.end("", sent, &err)
 	return n.Locker.Release(ctx, l)
 }
 
-func (n *node) begin() (time.Time, error) {
+// begin counts a request; acquirer is the owner of an acquire, else "".
+func (n *node) begin(acquirer string) (time.Time, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	if n.owes == 0 {
+	if n.owes == 0 && !n.silent {
 		n.answered = now
 	}
-	patience := max(silentAfter, 4*n.slowest)
-	if n.slowest == 0 {
-		patience = silentFirst
-	}
-	if silent := now.Sub(n.answered); n.owes >= silentOwes && silent > patience {
-		return now, fmt.Errorf("%w: %d requests without an answer for %v", ErrUnavailable, n.owes, silent.Round(time.Millisecond))
+	quiet := now.Sub(n.answered)
+	if n.silent && n.owes > 0 || n.owes >= silentOwes && quiet > n.patienceLocked() {
+		return now, &silentError{n.owes, quiet}
 	}
 	n.owes++
+	if acquirer != "" {
+		delete(n.unasked, acquirer)
+		if n.acquiring == nil {
+			n.acquiring = map[string]flight{}
+		}
+		f := n.acquiring[acquirer]
+		f.n++
+		n.acquiring[acquirer] = f
+	}
 	return now, nil
 }
 
-func (n *node) end(sent time.Time, err *error) {
+// landed waits for the owner's acquires that are on their way, and tells whether
+// they have all been answered before patience ran out.
+func (n *node) landed(ctx context.Context, owner string) bool {
+	n.mu.Lock()
+	f, ok := n.acquiring[owner]
+	if !ok {
+		n.mu.Unlock()
+		return true
+	}
+	if f.done == nil {
+		f.done = make(chan struct{})
+		n.acquiring[owner] = f
+	}
+	silent, patience := n.silent, n.patienceLocked()
+	n.mu.Unlock()
+	if silent {
+		return false
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-f.done:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// patienceLocked is how long an answer may take that is not unusually late.
+func (n *node) patienceLocked() time.Duration {
+	if n.slowest == 0 {
+		return silentFirst
+	}
+	return max(silentAfter, 4*n.slowest)
+}
+
+// patience is 0 and false for a node that did not answer its last request.
+func (n *node) patience() (time.Duration, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.patienceLocked(), !n.silent
+}
+
+// silentError is of a request that was not sent.
+type silentError struct {
+	owes  int
+	quiet time.Duration
+}
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("%v: %d requests without an answer for %v", ErrUnavailable, e.owes, e.quiet.Round(time.Millisecond))
+}
+
+func (e *silentError) Is(target error) bool { return target == ErrUnavailable }
+
+// skip notes that owner's acquire was not sent.
+func (n *node) skip(owner string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.unasked) >= cleanMost {
+		clear(n.unasked) // some will be released for nothing
+	}
+	if n.unasked == nil {
+		n.unasked = map[string]struct{}{}
+	}
+	n.unasked[owner] = struct{}{}
+}
+
+func (n *node) end(acquirer string, sent time.Time, err *error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.owes--
-	if !errors.Is(*err, errNodeLimit) && !errors.Is(*err, context.Canceled) {
-		n.answered = time.Now()
+	if acquirer != "" {
+		f := n.acquiring[acquirer]
+		if f.n--; f.n > 0 {
+			n.acquiring[acquirer] = f
+		} else {
+			delete(n.acquiring, acquirer)
+			if f.done != nil {
+				close(f.done)
+			}
+		}
+	}
+	switch {
+	case errors.Is(*err, errNodeLimit):
+		n.silent = n.silent || !n.answered.After(sent)
+	case !errors.Is(*err, context.Canceled):
+		n.answeredLocked()
 		n.slowest = max(n.answered.Sub(sent), n.slowest-n.slowest/8, time.Microsecond)
 	}
 }
+
+func (n *node) answeredLocked() { n.answered, n.silent = time.Now(), false }
 
 // clean releases l at the node in the background until it is confirmed: a grant
 // on its way to a node that hangs must not outlive the node's sleep.
 func (n *node) clean(l Lease) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if _, ok := n.unasked[l.Owner]; ok {
+		delete(n.unasked, l.Owner)
+		return
+	}
 	if len(n.dirty) >= cleanMost {
 		n.dirty = n.dirty[1:] // it ends by itself
 	}
@@ -117,6 +222,15 @@ func (n *node) clean(l Lease) {
 		n.cleaning = true
 		go n.sweep()
 	}
+}
+
+// abandoned is l for a release that is to refuse also what still comes. A minimum
+// hold needs the token.
+func abandoned(l Lease) Lease {
+	if l.MinHold == 0 {
+		l.Token = 0
+	}
+	return l
 }
 
 func (n *node) sweep() {
@@ -132,11 +246,12 @@ func (n *node) sweep() {
 		n.mu.Unlock()
 
 		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errNodeLimit)
-		err := n.Locker.Release(ctx, next.lease)
+		err := n.Locker.Release(ctx, abandoned(next.lease))
 		cancel()
 		if err == nil || isLost(err) || permanent(err) || time.Now().After(next.until) {
 			pause = 10 * time.Millisecond
 			n.mu.Lock()
+			n.answeredLocked()
 			if len(n.dirty) > 0 && n.dirty[0] == next {
 				n.dirty = n.dirty[1:]
 			}

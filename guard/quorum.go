@@ -2,11 +2,9 @@ package guard
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +56,7 @@ func Quorum(nodes []Locker, opts ...QuorumOption) (Locker, error) {
 	if len(nodes) < 3 || len(nodes)%2 == 0 {
 		return nil, invalid("Quorum of %d nodes: want an odd number, 3 or more", len(nodes))
 	}
-	q := &quorum{need: len(nodes)/2 + 1, rounds: map[string]*round{}}
+	q := &quorum{need: len(nodes)/2 + 1}
 	for i, n := range nodes {
 		if n == nil {
 			return nil, invalid("Quorum: node %d is nil", i+1)
@@ -79,21 +77,13 @@ func Quorum(nodes []Locker, opts ...QuorumOption) (Locker, error) {
 
 // quorum is one Locker of several.
 type quorum struct {
-	nodes []*node
-	need  int
-	limit time.Duration
+	nodes  []*node
+	need   int
+	limit  time.Duration
+	rounds rounds
 
-	mu     sync.Mutex
-	rounds map[string]*round // by the owner that asks, once a round of it has failed
-	sweep  int
-}
-
-// round is what is kept of an owner whose last round failed. Its grants were
-// released, which retires the owner at the nodes, so each round has its own.
-type round struct {
-	n     uint64
-	floor fence.Token // highest mark that a refusal reported
-	until time.Time
+	mu       sync.Mutex
+	renewals map[string]*repair // by owner
 }
 
 // Acquire runs one round.
@@ -105,48 +95,105 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 		return Lease{}, invalid("a request needs a name, an owner and a TTL")
 	}
 	asked := r
-	last := q.round(r.Owner)
+	last, rivals := q.rounds.last(r.Owner, r.Name)
 	r.Owner, r.Queue = ownerOf(r.Owner, last.n), false
 	r.Grace = max(r.Grace, max(r.TTL, r.MinHold)+2*time.Second)
 	sent := time.Now()
 	r.Propose = max(r.Propose, q.proposal(sent), last.floor+TokensPerGrant)
-
-	b := q.ask(ctx, r.TTL, func(ctx context.Context, n *node) reply {
-		l, err := n.acquire(ctx, r)
-		return reply{lease: l, err: err}
-	})
+	if rivals != nil {
+		held, v, unsure := q.gate(ctx, r, rivals)
+		switch {
+		case held != nil && unsure == nil:
+			q.rounds.refused(asked.Owner, r, &v)
+			return Lease{}, held
+		case held != nil:
+			q.rounds.failed(asked.Owner, r, last.n, &v)
+			for _, n := range unsure {
+				n.clean(Lease{Request: r})
+			}
+			return Lease{}, held
+		}
+	}
 	var v votes
-	done := func() bool {
-		token, granted := v.leading()
-		pending := len(q.nodes) - v.answers
-		best := token.votes + pending // no other value can still win more
-		return token.votes >= q.need || granted+pending < q.need || (best < q.need && granted >= q.need)
-	}
-	why := b.collect(ctx, func(a reply) bool { v.add(a); return done() })
-	token, granted := v.leading()
-	switch {
-	case why != nil:
-	case token.votes >= q.need:
-	case granted >= q.need:
-		token.value, why = q.writeBack(ctx, r, &v)
-	default:
-		why = v.verdict(r.Name, len(q.nodes), q.need)
-	}
+	token, why := q.poll(ctx, r, &v)
 	until := Until(sent, r.TTL)
 	if why == nil && !time.Now().Before(until) {
 		why = invalidRound(r, time.Since(sent))
 	}
 	if why != nil {
-		b.cancel()
-		q.failed(asked.Owner, last.n, v.mark, r.TTL)
-		q.undo(r)
+		q.rounds.failed(asked.Owner, r, last.n, &v)
+		q.undo(r, &v)
 		return Lease{}, why
 	}
 	return Lease{
 		Request: Request{Name: r.Name, Owner: r.Owner, TTL: r.TTL, Queue: asked.Queue, Floor: asked.Floor, Propose: asked.Propose,
 			MinHold: r.MinHold, Once: r.Once, Grace: asked.Grace, Label: r.Label, Trace: r.Trace},
-		Token: token.value, Granted: v.granted, Since: sent, Until: until, HandOffs: v.handOffs,
+		Token: token, Granted: v.granted, Since: sent, Until: until, HandOffs: v.handOffs,
 	}, nil
+}
+
+// poll asks all nodes and returns the token on which a majority agrees.
+func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, error) {
+	var agreed atomic.Int64
+	grants := make(chan reply, len(q.nodes))
+	b := q.ask(ctx, r.TTL, func(ctx context.Context, n *node) reply {
+		l, err := n.acquire(ctx, r)
+		if _, silent := errors.AsType[*silentError](err); silent {
+			n.skip(r.Owner)
+		}
+		if err == nil {
+			grants <- reply{node: n, lease: l}
+			if t := agreed.Load(); t != 0 {
+				q.align(grants, fence.Token(t), nil)
+			}
+		}
+		return reply{lease: l, err: err}
+	})
+	why := b.collect(ctx, func(a reply) bool {
+		v.add(a)
+		token, granted := v.leading()
+		pending := len(q.nodes) - v.answers
+		best := token.votes + pending // no other value can still win more
+		return token.votes >= q.need || (granted+pending < q.need && v.clear(len(q.nodes), q.need)) || (best < q.need && granted >= q.need)
+	})
+	token, granted := v.leading()
+	switch {
+	case why != nil:
+	case token.votes >= q.need:
+	case granted >= q.need:
+		token.value, why = q.writeBack(ctx, r, v)
+		if why == nil {
+			q.align(grants, token.value, v.leases)
+			agreed.Store(int64(token.value))
+			q.align(grants, token.value, nil)
+		}
+	default:
+		why = v.verdict(r.Name, len(q.nodes), q.need)
+	}
+	if why != nil {
+		b.cancel()
+	}
+	return token.value, why
+}
+
+// align raises grants that came too late to count to the token of the majority,
+// in the background, so that all nodes tell the same of the holder.
+func (q *quorum) align(grants <-chan reply, token fence.Token, counted []reply) {
+	for {
+		select {
+		case a := <-grants:
+			if a.lease.Token < token && !slices.ContainsFunc(counted, func(c reply) bool { return c.node == a.node }) {
+				go func() {
+					ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(a.lease.TTL), errNodeLimit)
+					defer cancel()
+					a.lease.Token = token
+					_, _ = a.node.renew(ctx, a.lease)
+				}()
+			}
+		default:
+			return
+		}
+	}
 }
 
 // writeBack makes the highest token that was returned the one of a majority. It
@@ -194,108 +241,12 @@ func (q *quorum) proposal(now time.Time) fence.Token {
 // proposalSlack covers what a request may take to a node more often than not.
 const proposalSlack = 5 * time.Millisecond
 
-// ownerOf is the owner of an asker's n-th round: the asker's own first, then 128
-// bits that only somebody who knows it can tell.
-func ownerOf(owner string, n uint64) string {
-	if n == 0 {
-		return owner
-	}
-	sum := sha256.Sum256([]byte(owner + "#" + strconv.FormatUint(n, 10)))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
-}
-
-func (q *quorum) round(owner string) round {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if r := q.rounds[owner]; r != nil {
-		return *r
-	}
-	return round{}
-}
-
-func (q *quorum) failed(owner string, n uint64, mark fence.Token, ttl time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	if len(q.rounds) >= q.sweep {
-		for o, r := range q.rounds {
-			if now.After(r.until) {
-				delete(q.rounds, o)
-			}
-		}
-		q.sweep = 2*len(q.rounds) + 64
-	}
-	r := q.rounds[owner]
-	if r == nil {
-		r = &round{}
-		q.rounds[owner] = r
-	}
-	r.n, r.floor, r.until = max(r.n, n+1), max(r.floor, mark), now.Add(ttl+time.Minute)
-}
-
-// undo takes back what a failed round may have been granted, or may still be.
-func (q *quorum) undo(r Request) {
+// undo takes back what a failed round may have been granted, or may still be. A
+// node that said it is held has granted nothing.
+func (q *quorum) undo(r Request, v *votes) {
 	for _, n := range q.nodes {
-		n.clean(Lease{Request: r})
-	}
-}
-
-// Renew extends the lease on a majority. A node that has lost it gets it back,
-// once a majority has confirmed it in this round, and does not count in it.
-func (q *quorum) Renew(ctx context.Context, l Lease) (Lease, error) {
-	if ctx.Err() != nil {
-		return Lease{}, context.Cause(ctx)
-	}
-	sent := time.Now()
-	var confirmed atomic.Bool
-	wipe := make(chan *node, len(q.nodes))
-	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
-		_, err := n.renew(ctx, l)
-		if isLost(err) {
-			wipe <- n
-			if confirmed.Load() { // after the majority: nobody else will look
-				q.replant(l, wipe)
-			}
-		}
-		return reply{lease: l, err: err}
-	})
-	var v votes
-	why := b.collect(ctx, func(a reply) bool {
-		v.add(a)
-		return len(v.leases) >= q.need || len(v.leases)+len(q.nodes)-v.answers < q.need
-	})
-	if why != nil {
-		b.cancel()
-		return Lease{}, why
-	}
-	if len(v.leases) < q.need {
-		return Lease{}, v.failure(l, len(q.nodes), q.need)
-	}
-	confirmed.Store(true)
-	q.replant(l, wipe)
-	renewed := l // slower nodes are still being asked about l
-	renewed.Since, renewed.Until = sent, Until(sent, l.TTL)
-	return renewed, nil
-}
-
-// replant gives nodes that lost the lease a new copy, in the background. It is an
-// Acquire, so a node in its restart grace refuses it, which makes it safe: what a
-// rival was granted there before it was wiped is over when grace ends. The token
-// such a node returns is of no interest.
-func (q *quorum) replant(l Lease, nodes <-chan *node) {
-	for {
-		select {
-		case n := <-nodes:
-			r := l.Request
-			r.Queue, r.Floor, r.Propose = false, l.Token, 0
-			r.Grace = max(r.Grace, max(r.TTL, r.MinHold)+2*time.Second)
-			go func() {
-				ctx, cancel := context.WithTimeoutCause(context.Background(), q.limitFor(l.TTL), errNodeLimit)
-				defer cancel()
-				_, _ = n.acquire(ctx, r) // the next renewal tries again
-			}()
-		default:
-			return
+		if !slices.Contains(v.refused, n) {
+			n.clean(Lease{Request: r})
 		}
 	}
 }
@@ -306,10 +257,16 @@ func (q *quorum) Release(ctx context.Context, l Lease) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	q.released(l.Owner)
 	if l.Token == 0 { // abandoned: of the owner's rounds only the last is not undone yet
-		l.Owner = ownerOf(l.Owner, q.round(l.Owner).n)
+		last, _ := q.rounds.last(l.Owner, l.Name)
+		l.Owner = ownerOf(l.Owner, last.n)
 	}
 	b := q.ask(ctx, l.TTL, func(ctx context.Context, n *node) reply {
+		l := l
+		if !n.landed(ctx, l.Owner) {
+			l = abandoned(l)
+		}
 		err := n.release(ctx, l)
 		if err != nil && !isLost(err) {
 			n.clean(l)

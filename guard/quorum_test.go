@@ -288,3 +288,183 @@ func TestQuorumCountsOnlyNodesThatHaveTheTokenWrittenBack(t *testing.T) {
 		}
 	})
 }
+
+// Who was refused asks one node after the other, and leaves alone the nodes that
+// are free: another may be collecting them.
+func TestQuorumContendersDoNotSplitTheVotes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 5)
+		asked := func(f func()) (counts [5]int32) {
+			for _, n := range nodes {
+				n.acquires.Store(0)
+			}
+			f()
+			synctest.Wait()
+			for i, n := range nodes {
+				counts[i] = n.acquires.Load()
+			}
+			return counts
+		}
+		held := make([]guard.Lease, 5)
+		for i, n := range nodes[:4] {
+			held[i] = rival(t, n.Locker, "a", time.Minute)
+		}
+		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
+		refused := func() {
+			_, err := q.Acquire(t.Context(), r)
+			require.ErrorIs(t, err, guard.ErrHeld)
+		}
+		assert.Equal(t, [5]int32{1, 1, 1, 1, 1}, asked(refused))
+		assert.Equal(t, [5]int32{1, 1, 1, 0, 0}, asked(refused), "the same holder: a majority says so")
+		require.NoError(t, nodes[0].Locker.Release(t.Context(), held[0]))
+		time.Sleep(time.Millisecond)
+		held[0] = rival(t, nodes[0].Locker, "a", time.Minute)
+		assert.Equal(t, [5]int32{1, 0, 0, 0, 0}, asked(refused), "another holder: the name moves")
+		assert.Equal(t, [5]int32{1, 1, 1, 0, 0}, asked(refused))
+		for i := range 3 {
+			require.NoError(t, nodes[i].Locker.Release(t.Context(), held[i]))
+		}
+		assert.Equal(t, [5]int32{2, 1, 1, 1, 1}, asked(func() {
+			_, err := q.Acquire(t.Context(), r)
+			require.NoError(t, err, "node 4 missed the release")
+		}))
+	})
+}
+
+func TestQuorumDoesNotTakeOneNodesWordForThatANameIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		for _, n := range nodes[:2] {
+			rival(t, n.Locker, "a", time.Minute)
+		}
+		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
+		for range 2 {
+			_, err := q.Acquire(t.Context(), r)
+			require.ErrorIs(t, err, guard.ErrHeld)
+			synctest.Wait()
+		}
+		nodes[1].wipe() // its lease is gone, node 1's is a trace
+		l, err := q.Acquire(t.Context(), r)
+		require.NoError(t, err)
+		require.NoError(t, q.Release(t.Context(), l))
+	})
+}
+
+// A node whose answer is owed gets one request at a time, and none of what it was
+// never asked for has to be released there.
+func TestQuorumFrozenNodeGetsOneRequestAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		g := newGuard(t, q, guard.TTL(4*time.Second))
+		require.NoError(t, guard.Do(t.Context(), g.Name("warm"), nothing))
+		nodes[1].mode.Store(frozen)
+		require.NoError(t, guard.Do(t.Context(), g.Name("first"), nothing))
+		time.Sleep(2 * time.Second) // the limit is one
+		before := nodes[1].acquires.Load()
+		for i := range 1000 {
+			require.NoError(t, guard.Do(t.Context(), g.Name(fmt.Sprint(i)), nothing))
+		}
+		assert.LessOrEqual(t, nodes[1].acquires.Load()-before, int32(1))
+		nodes[1].mode.Store(passes)
+		time.Sleep(3 * time.Second)
+		released := nodes[1].releases.Load()
+		assert.LessOrEqual(t, released, int32(50))
+		require.NoError(t, guard.Do(t.Context(), g.Name("warm"), nothing))
+		synctest.Wait()
+		assert.Greater(t, nodes[1].releases.Load(), released, "it is in use again")
+	})
+}
+
+// A node thaws after the release and answers a renewal that it has no lease: what
+// is put there then does not stay.
+func TestQuorumNodeThatThawsAfterTheReleaseKeepsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		acquire := func(name string) guard.Lease {
+			l, err := q.Acquire(t.Context(), guard.Request{Name: name, Owner: "owner-of-lease-" + name, TTL: 4 * time.Second})
+			require.NoError(t, err)
+			return l
+		}
+		nodes[1].mode.Store(frozen)
+		acquire("first")
+		time.Sleep(2 * time.Second) // the limit is one
+		acquire("asked")
+		synctest.Wait()
+		x := acquire("x") // node 2 still owes an answer, and is not asked
+		time.Sleep(1500 * time.Millisecond)
+		thaw := make(chan struct{})
+		nodes[1].renew = func(ctx context.Context, l guard.Lease) (guard.Lease, error) {
+			<-thaw
+			return nodes[1].Locker.Renew(ctx, l)
+		}
+		nodes[1].mode.Store(passes)
+		x, err := q.Renew(t.Context(), x)
+		require.NoError(t, err)
+		synctest.Wait()
+		nodes[1].mode.Store(frozen)
+		require.NoError(t, q.Release(t.Context(), x))
+		synctest.Wait() // it is not sent to node 2, which owes an answer
+		nodes[1].mode.Store(passes)
+		close(thaw)
+		time.Sleep(1500 * time.Millisecond)
+		assert.True(t, free(t, nodes[1].Locker, "x"))
+	})
+}
+
+// The round took longer than its lease lasts.
+func TestQuorumGrantThatComesTooLateIsNone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, _ := newQuorum(t, 3)
+		lockers := make([]guard.Locker, 3)
+		for i, n := range nodes {
+			n.acquire = func(ctx context.Context, r guard.Request) (guard.Lease, error) {
+				time.Sleep(time.Second)
+				return n.Locker.Acquire(ctx, r)
+			}
+			lockers[i] = n
+		}
+		q, err := guard.Quorum(lockers, guard.NodeLimit(10*time.Second))
+		require.NoError(t, err)
+		_, err = q.Acquire(t.Context(), guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Second})
+		require.ErrorIs(t, err, guard.ErrUnavailable)
+		require.ErrorContains(t, err, "TTL of 1s")
+		time.Sleep(20 * time.Millisecond)
+		for _, n := range nodes {
+			assert.True(t, free(t, n.Locker, "a"))
+		}
+	})
+}
+
+// A renewal that is given up says why, and one without a majority is no loss.
+func TestQuorumRenewalErrors(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		l, err := q.Acquire(t.Context(), guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute})
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range nodes {
+			n.mode.Store(frozen)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = q.Renew(ctx, l)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = q.Renew(t.Context(), l)
+		require.ErrorIs(t, err, guard.ErrUnavailable, "at the node limit")
+		require.NotErrorIs(t, err, guard.ErrLost)
+		nodes[0].mode.Store(passes)
+		nodes[0].wipe()
+		nodes[1].mode.Store(refuses)
+		nodes[2].mode.Store(passes)
+		_, err = q.Renew(t.Context(), l)
+		require.ErrorIs(t, err, guard.ErrUnavailable, "one has it, one lost it, one does not say")
+		require.NotErrorIs(t, err, guard.ErrLost)
+		nodes[1].mode.Store(passes)
+		renewed, err := q.Renew(t.Context(), l)
+		require.NoError(t, err)
+		assert.Equal(t, l.Token, renewed.Token)
+		time.Sleep(time.Second)
+		assert.False(t, free(t, nodes[0].Locker, "a"), "given back")
+		require.NoError(t, q.Release(t.Context(), renewed))
+	})
+}

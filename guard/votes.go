@@ -22,6 +22,7 @@ type votes struct {
 	answers  int
 	leases   []reply // without an error
 	held     []*HeldError
+	refused  []*node // that said so
 	errs     []error // of nodes that were neither
 	lost     int
 	taken    bool
@@ -41,7 +42,7 @@ func (v *votes) add(a reply) {
 		v.leases = append(v.leases, a)
 		v.granted = max(v.granted, a.lease.Granted)
 	case errors.As(a.err, &held):
-		v.held = append(v.held, held)
+		v.held, v.refused = append(v.held, held), append(v.refused, a.node)
 		v.mark = max(v.mark, held.Mark)
 	default:
 		if isLost(a.err) {
@@ -75,8 +76,16 @@ func (v *votes) leading() (best count, granted int) {
 	return best, len(v.leases)
 }
 
+// clear tells whether it is known of a round that is not granted if that is
+// because the name is held, whatever nodes still say.
+func (v *votes) clear(nodes, need int) bool {
+	return len(v.held) > nodes-need || len(v.held)+nodes-v.answers <= nodes-need
+}
+
 // verdict says why a round was not granted. The name is held if it would be even
-// if every node that did not answer had granted it.
+// if every node that did not answer had granted it. The holder's token is the
+// lowest: nodes outside of its majority may have a higher one, which was granted
+// too late to count, or to put a lost lease back.
 func (v *votes) verdict(name string, nodes, need int) error {
 	if len(v.held) <= nodes-need {
 		return v.failure(Lease{Request: Request{Name: name}}, nodes, need)
@@ -87,7 +96,7 @@ func (v *votes) verdict(name string, nodes, need int) error {
 		left[i] = h.RetryIn
 		e.Mark, e.ServerTime = max(e.Mark, h.Mark), max(e.ServerTime, h.ServerTime)
 		e.Foreign = e.Foreign || h.Foreign
-		if h.Token > e.Token {
+		if h.Token < e.Token {
 			e.Token, e.Holder, e.Trace = h.Token, h.Holder, h.Trace
 		}
 	}

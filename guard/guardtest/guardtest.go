@@ -154,6 +154,13 @@ func (s *suite) grants() {
 func (s *suite) refuses() {
 	l := s.acquire(s.request())
 	held := s.refused(s.request())
+	for range 50 { // nodes of a quorum may need a moment to agree on it
+		if held.Token == l.Token {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		held = s.refused(s.request())
+	}
 	assert.Equal(s, s.name, held.Name)
 	assert.Equal(s, l.Label, held.Holder)
 	assert.Equal(s, l.Trace, held.Trace)

@@ -121,8 +121,8 @@ func (e *engine) putKeys(q *request, name, owner string) {
 }
 
 func (e *engine) acquireRequest(r guard.Request) *request {
-	s := acquireScript
-	if r.Floor != 0 || r.Propose != 0 {
+	s, grace := acquireScript, e.graceSeconds(r)
+	if r.Floor != 0 || r.Propose != 0 || grace != 0 {
 		s = acquireWithScript
 	}
 	q := e.get(s)
@@ -133,7 +133,7 @@ func (e *engine) acquireRequest(r guard.Request) *request {
 	if s == acquireWithScript {
 		q.putToken(int64(r.Floor))
 		q.putToken(int64(r.Propose))
-		q.put("")
+		q.putToken(grace)
 	}
 	return q
 }

@@ -28,7 +28,7 @@ func (l *locker) Acquire(ctx context.Context, r guard.Request) (guard.Lease, err
 		}
 	}
 	onUnknown := func() { l.late.add(r.Owner, time.Hour) }
-	if w == nil && r.Grace == 0 && !l.late.has(r.Owner) && !l.hot.has(r.Name) {
+	if w == nil && !l.late.has(r.Owner) && !l.hot.has(r.Name) {
 		res, err := l.call(ctx, r.Name, l.acquireRequest(r), onUnknown)
 		if err != nil {
 			return guard.Lease{}, err

@@ -33,10 +33,10 @@
 //
 //	~lock:* resetchannels &lock:* -@all +eval +evalsha +time +get +set +del +exists +pexpire +pttl
 //	+setrange +hget +hset +hdel +zadd +zrem +zrange +zrank +zscore +publish +subscribe +unsubscribe
-//	+ping +hello +info
+//	+ping +hello +info +lastsave
 //
 // with the prefix before lock: if one is set. Without channels waiters poll;
-// without INFO restart grace cannot be given.
+// without INFO restart grace cannot be given; LASTSAVE makes it cheaper.
 package redisstore
 
 import (

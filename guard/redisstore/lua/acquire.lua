@@ -10,7 +10,15 @@ local function raise(to)
   px = string.format('%.0f', math.floor((to - now) / 1000) + 3600000)
 end
 if ARGV[4] then
-  if ARGV[6] ~= '' then return 'S' end
+  if ARGV[6] ~= '' then
+    -- The last save was not before the server's start, and costs less than INFO.
+    local grace, saved = tonumber(ARGV[6]), redis.pcall('LASTSAVE')
+    if type(saved) ~= 'number' or t[1] - saved < grace then
+      local info = redis.pcall('INFO', 'server')
+      local up = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+      if not up or up < grace then return 'S' end
+    end
+  end
   local f, p = tonumber(ARGV[4]), tonumber(ARGV[5])
   if f and f > now + 3600000000 then return 'S' end
   if p and p > b and p <= now + 60000000 then raise(p) end
