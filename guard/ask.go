@@ -34,7 +34,7 @@ func (h *hold) ask() error {
 		h.fill(q)
 		before, sent := q.asleep, look()
 		q.asleep = sent.slept
-		h.attempts++
+		h.attempts = max(h.attempts, h.attempts+1) // stops counting at the end of its range
 		lease, err := h.guard().store.Acquire(ctx, q.request)
 		asleep := q.asleep
 		if err == nil && instantOf(lease.Since) < sent.at { // published to us: it counts from the request before

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -20,6 +21,7 @@ type grant struct {
 // keep takes the Lease of a grant.
 func (h *hold) keep(l *Lease) {
 	h.nth, h.most = 0, uint8(min(max(l.HandOffs, 0), TokensPerGrant-1))
+	h.nodes = uint8(min(max(l.Nodes, 0), math.MaxUint8))
 	h.grant = grant{owner: l.Owner, token: l.Token, granted: l.Granted}
 	h.extendTo(l)
 }
@@ -37,7 +39,7 @@ func (h *hold) extendTo(l *Lease) {
 
 // takeOver gives h the grant of a holder before it.
 func (h *hold) takeOver(from *hold) {
-	h.grant, h.most, h.waiters, h.nth = from.grant, from.most, from.waiters, from.nth+1
+	h.grant, h.most, h.nodes, h.waiters, h.nth = from.grant, from.most, from.nodes, from.waiters, from.nth+1
 	if h.grant.whole == nil && h.request("") != from.request("") {
 		h.grant.whole = new(from.lease())
 	}
@@ -51,7 +53,7 @@ func (h *hold) lease() Lease {
 	}
 	return Lease{
 		Request: h.request(g.owner), Token: g.token, Granted: g.granted,
-		Since: g.since, Until: g.since.Add(g.life), HandOffs: int(h.most), Waiters: h.waiters,
+		Since: g.since, Until: g.since.Add(g.life), HandOffs: int(h.most), Nodes: int(h.nodes), Waiters: h.waiters,
 	}
 }
 

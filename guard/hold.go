@@ -23,7 +23,7 @@ type hold struct {
 	seen  *seen   // only with observers
 	end   *ending // of a Held
 
-	attempts int32
+	attempts uint16
 	returned bool // fn returned
 	away     bool // turned away at the line: it was full, or the call does not wait
 
@@ -34,6 +34,7 @@ type hold struct {
 	waiters bool  // others wait at the store
 	nth     uint8 // holder of the grant, from 0: it was handed on so often
 	most    uint8 // times that the grant may be handed on
+	nodes   uint8 // of a quorum
 	slot    int32 // place in the agenda, -1 if none
 	line    *line
 

@@ -359,6 +359,7 @@ func TestALeaseIsPassedBackAsItCame(t *testing.T) {
 		"times":    func(l *guard.Lease) { l.Since, l.Until = l.Since.Add(time.Millisecond), l.Until.UTC() },
 		"token":    func(l *guard.Lease) { l.Granted = l.Token - 12345 },
 		"hand-off": func(l *guard.Lease) { l.HandOffs = 1000 },
+		"nodes":    func(l *guard.Lease) { l.Nodes = 5 },
 		"flags":    func(l *guard.Lease) { l.Waiters = true },
 	} {
 		t.Run(what, func(t *testing.T) {

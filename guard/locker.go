@@ -68,6 +68,7 @@ type Lease struct {
 	Since    time.Time   // Go's clock, before the request that was granted was sent
 	Until    time.Time   // Go's clock; see [Until]
 	HandOffs int         // how often the lease may be passed on inside this process
+	Nodes    int         // servers that a quorum is made of, at most 255; 0 elsewhere
 	Shared   bool        // others may hold the name too: the next one may ask at once
 	Waiters  bool        // others wait at the store
 }

@@ -60,6 +60,9 @@ func (l logger) End(ctx context.Context, o Outcome) {
 	attrs := attrsOf(o.Call, int64(o.Token), o.Err)
 	attrs = append(attrs, slog.String("result", o.Result), slog.Duration("waited", o.Waited),
 		slog.Duration("held", o.HeldFor), slog.Int("attempts", o.Attempts))
+	if o.Nodes > 0 {
+		attrs = append(attrs, slog.Int("nodes", o.Nodes))
+	}
 	l.LogAttrs(ctx, level, msg, attrs...)
 }
 

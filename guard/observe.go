@@ -101,6 +101,7 @@ type Outcome struct {
 	Result   string // one of the Result constants
 	Token    fence.Token
 	Attempts int           // requests to the store for this acquisition
+	Nodes    int           // servers that the quorum is made of; 0 without a lease of one
 	Waited   time.Duration // from the beginning to the grant, or to giving up
 	HeldFor  time.Duration // from the grant until others could enter; 0 if not acquired
 

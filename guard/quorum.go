@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -128,7 +129,7 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	return Lease{
 		Request: Request{Name: r.Name, Owner: r.Owner, TTL: r.TTL, Queue: asked.Queue, Floor: asked.Floor, Propose: asked.Propose,
 			MinHold: r.MinHold, Once: r.Once, Grace: asked.Grace, Label: r.Label, Trace: r.Trace},
-		Token: token, Granted: v.granted, Since: sent, Until: until, HandOffs: v.handOffs,
+		Token: token, Granted: v.granted, Since: sent, Until: until, HandOffs: v.handOffs, Nodes: min(len(q.nodes), math.MaxUint8),
 	}, nil
 }
 

@@ -468,3 +468,23 @@ func TestQuorumRenewalErrors(t *testing.T) {
 		require.NoError(t, q.Release(t.Context(), renewed))
 	})
 }
+
+func TestObserversHearHowManyNodesAQuorumHas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, q := newQuorum(t, 5)
+		seen := &recorder{}
+		g := newGuard(t, q, guard.Observe(seen))
+		h, err := guard.Acquire(t.Context(), g.Name("a"))
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() { done <- guard.Do(t.Context(), g.Name("a"), nothing) }()
+		synctest.Wait()
+		require.NoError(t, h.Release())
+		require.NoError(t, <-done)
+		for _, o := range seen.outcomes {
+			assert.Equal(t, 5, o.Nodes)
+		}
+		require.ErrorIs(t, guard.Do(t.Context(), g.Name(""), nothing), guard.ErrInvalid)
+		assert.Zero(t, seen.last(t).Nodes)
+	})
+}

@@ -79,7 +79,7 @@ func (h *hold) tellRefused(err error) {
 }
 
 func (h *hold) outcome(result string) Outcome {
-	return Outcome{Call: h.call(), Result: result, Token: h.token(), Attempts: int(h.attempts)}
+	return Outcome{Call: h.call(), Result: result, Token: h.token(), Attempts: int(h.attempts), Nodes: int(h.nodes)}
 }
 
 func errorType(err error) string {

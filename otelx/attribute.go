@@ -16,6 +16,7 @@ const (
 	outcomeKey   attribute.Key = "distributed_lock.outcome"
 	attemptsKey  attribute.Key = "distributed_lock.attempts"
 	ttlKey       attribute.Key = "distributed_lock.ttl"
+	nodesKey     attribute.Key = "distributed_lock.nodes"
 	tokenKey     attribute.Key = "distributed_lock.fencing_token"
 	errorTypeKey               = semconv.ErrorTypeKey
 
@@ -78,6 +79,9 @@ func (o *observer) described(g guard.Call) []attribute.KeyValue {
 // outcome is what is known of it when it ends.
 func outcome(out guard.Outcome) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{outcomeKey.String(out.Result), attemptsKey.Int(out.Attempts)}
+	if out.Nodes != 0 {
+		attrs = append(attrs, nodesKey.Int(out.Nodes))
+	}
 	if out.Token != 0 {
 		attrs = append(attrs, tokenKey.Int64(int64(out.Token)))
 	}

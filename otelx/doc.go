@@ -18,8 +18,8 @@
 //
 // Attributes of spans are distributed_lock.class, distributed_lock.name (see
 // [HideNames]), distributed_lock.outcome, distributed_lock.attempts,
-// distributed_lock.ttl in seconds, distributed_lock.fencing_token, and
-// error.type. A link has the holder's distributed_lock.fencing_token.
+// distributed_lock.ttl in seconds, distributed_lock.fencing_token, error.type, and
+// for a lease of a quorum distributed_lock.nodes. A link has the holder's distributed_lock.fencing_token.
 //
 // The status is Error exactly when there is an error.type. To be refused, a
 // caller that went away, and an error of the work are not errors of the lock:

@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/guard"
+	"github.com/holdfast-go/holdfast/guard/memstore"
 	"github.com/holdfast-go/holdfast/otelx"
 )
 
@@ -324,4 +325,15 @@ type withSpan struct{ slog.Handler }
 func (h withSpan) Handle(ctx context.Context, r slog.Record) error {
 	r.AddAttrs(slog.String("span", idOf(ctx)))
 	return h.Handler.Handle(ctx, r)
+}
+
+func TestASpanUnderAQuorumHasTheNumberOfItsNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newTelemetry())
+		quorum, err := guard.Quorum([]guard.Locker{memstore.New(), memstore.New(), memstore.New()})
+		require.NoError(t, err)
+		s.Locker = quorum
+		require.NoError(t, guard.Do(t.Context(), s.name(), func(context.Context) error { return nil }))
+		assert.Contains(t, s.span(t, "lock order").Attributes(), attribute.Int("distributed_lock.nodes", 3))
+	})
 }
