@@ -1,4 +1,6 @@
-// Package nodes has the tests of guard.Quorum over real servers.
+// Package nodes has the tests of guard.Quorum over real servers. Leases of a second
+// and five servers for each test leave no room for other work: run it alone and
+// without the race detector.
 package nodes_test
 
 import (
