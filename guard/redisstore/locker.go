@@ -88,6 +88,8 @@ func (l *locker) stand(ctx context.Context, r guard.Request, w *waiter, onUnknow
 		lease := l.lease(r, res)
 		if lease.Waiters {
 			l.hot.add(r.Name, liveness)
+		} else {
+			l.hot.drop(r.Name)
 		}
 		return lease, nil
 	case 'H':

@@ -15,11 +15,13 @@ local mine = v and string.sub(v, 2, 24) == own .. '|'
 if ARGV[3] == '1' or not mine then
   redis.call('ZREM', KEYS[3], own) -- first, since a server out of memory lets a script go on that has written
   redis.call('HDEL', KEYS[4], own)
+end
+if ARGV[3] == '1' then
   redis.call('SET', KEYS[5], '1', 'PX', ARGV[2])
   look = math.max(look, ms + ARGV[2])
   redis.call('SET', KEYS[2], string.format('%.0f|%.0f', mark, look), 'PX', math.max(look - ms, math.floor((mark - now) / 1000) + 3600000))
-  if not mine then return v and 'O' or 'N' end
 end
+if not mine then return v and 'O' or 'N' end
 local function channelOf(h) return h and string.match(redis.call('HGET', KEYS[4], h) or '', '^%d+|([^|]*)|') end
 if ARGV[4] ~= '' and tonumber(ARGV[4]) > ms then
   local rest = string.format('%.0f', ARGV[4] - ms)

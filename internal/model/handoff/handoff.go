@@ -76,8 +76,8 @@ const (
 type tombs int
 
 const (
-	always    tombs = iota // of an owner that does not hold, or whose acquire may still come
-	onlyOther              // of an owner that does not hold
+	ofLate    tombs = iota // of an owner whose acquire may still come
+	onlyOther              // of such an owner that does not hold
 	never
 )
 

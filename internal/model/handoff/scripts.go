@@ -97,10 +97,10 @@ func (s *state) release(c *Config, o int) (a answer, broken string) {
 	s.released.add(o)
 	mine := int(s.owner) == o
 	if !mine || s.unanswered.has(o) {
-		if c.Tombs == always || c.Tombs == onlyOther && !mine {
-			s.tomb.add(o)
-		}
 		s.dequeue(o)
+	}
+	if s.unanswered.has(o) && (c.Tombs == ofLate || c.Tombs == onlyOther && !mine) {
+		s.tomb.add(o)
 	}
 	switch {
 	case !mine:

@@ -72,7 +72,7 @@ func (s *state) acquire(c *Config, o uint8) answer {
 }
 
 func (s *state) release(o uint8) {
-	if s.owner != o || s.unanswered.has(o) {
+	if s.unanswered.has(o) {
 		s.tomb.add(o)
 	}
 	if s.owner == o {
