@@ -301,3 +301,27 @@ func TestAnswersAndDeadlinesMayMeet(t *testing.T) {
 		idle(t, l)
 	})
 }
+
+// A caller leaves in the instant in which its request is given up: whichever it
+// hears of, the worker does not wait for it when the answer comes.
+func TestGivingUpAndLeavingMayMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 16 {
+			thaw := make(chan struct{})
+			l, _ := fakeLane(t, func() { <-thaw })
+			ctx, cancel := context.WithCancel(t.Context())
+			var done []<-chan outcome
+			for range 3 {
+				done = append(done, ask(ctx, l, releaseScript.fresh()))
+			}
+			time.AfterFunc(answerWithin, cancel)
+			for _, d := range done {
+				o := <-d
+				assert.Error(t, o.err)
+				assert.Equal(t, answerWithin, o.after)
+			}
+			close(thaw)
+			idle(t, l)
+		}
+	})
+}
