@@ -58,6 +58,7 @@ const (
 	liveness     = 2 * time.Second        // a waiter counts as alive this long after it asked
 	refreshEvery = 600 * time.Millisecond // a waiter asks again
 	headEvery    = 200 * time.Millisecond // the head of the queue asks again
+	spread       = 50 * time.Millisecond  // those behind it ask this much later, when a lease may have run out
 	maxLabel     = 128
 	resends      = 2
 )
