@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -143,21 +144,22 @@ func TestEachRequestIsGivenUpAtItsOwnDeadlineByOneTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		thaw := make(chan struct{})
 		l, server := fakeLane(t, func() { <-thaw })
-		limits := []time.Duration{300, 100, 500, 100, 200, 50, 400}
+		const ms = time.Millisecond
+		limits := []time.Duration{300 * ms, 100 * ms, 500 * ms, 100 * ms, 200 * ms, 50 * ms, 400 * ms}
 		var q []*request
 		var done []<-chan outcome
 		var timer *time.Timer
 		for i, d := range limits {
 			q = append(q, releaseScript.fresh())
-			done = append(done, ask(in(d*time.Millisecond), l, q[i]))
+			done = append(done, ask(in(d), l, q[i]))
 			if timer == nil {
 				timer = look(l).timer
 			}
 			assert.Same(t, timer, look(l).timer)
-			assert.Equal(t, slices.Min(limits[:i+1])*time.Millisecond, time.Until(look(l).rings), "it rings for the earliest")
+			assert.Equal(t, slices.Min(limits[:i+1]), time.Until(look(l).rings), "it rings for the earliest")
 		}
 		for i, d := range limits {
-			assert.Equal(t, outcome{i < width, context.DeadlineExceeded, d * time.Millisecond}, <-done[i], i)
+			assert.Equal(t, outcome{i < width, context.DeadlineExceeded, d}, <-done[i], i)
 		}
 		close(thaw)
 		synctest.Wait()
@@ -280,13 +282,13 @@ func TestAnswersAndDeadlinesMayMeet(t *testing.T) {
 					cancel()
 					assert.LessOrEqual(t, time.Since(start), limit)
 					mu.Lock()
-					switch err {
-					case nil:
+					switch {
+					case err == nil:
 						assert.Equal(t, "D", q.cmd.Val())
 						answered++
-					case context.DeadlineExceeded:
+					case errors.Is(err, context.DeadlineExceeded):
 						late++
-					case context.Canceled:
+					case errors.Is(err, context.Canceled):
 						cancelled++
 					}
 					mu.Unlock()

@@ -57,7 +57,11 @@ func queueAndDie(t *testing.T, s *redistest.Server, n int) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	for scan := bufio.NewScanner(out); scan.Scan() && scan.Text() != "queued"; {
+	scan := bufio.NewScanner(out)
+	for scan.Scan() {
+		if scan.Text() == "queued" {
+			break
+		}
 	}
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
@@ -108,7 +112,9 @@ func TestTheDeadAtTheHeadOfAQueueCostLittle(t *testing.T) {
 			t.Logf("the first entered after %v, all done after %v, in the order %v", first.Sub(released), time.Since(released), order)
 			assert.Less(t, first.Sub(released), bound)
 			assert.True(t, slices.IsSorted(order), "in the order of arrival: %v", order)
-			left := soon(t, func() bool { return rdb.Exists(t.Context(), leaseKey("x"), leaseKey("x")+":q", leaseKey("x")+":w").Val() == 0 })
+			left := soon(t, func() bool {
+				return rdb.Exists(t.Context(), leaseKey("x"), leaseKey("x")+":q", leaseKey("x")+":w").Val() == 0
+			})
 			assert.Less(t, left, 7*time.Second, "keys of the queue live for three times as long as a waiter that says nothing")
 		})
 	}
