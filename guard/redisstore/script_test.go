@@ -377,7 +377,7 @@ func TestScriptStand(t *testing.T) {
 				require.NoError(t, l.rdb.ZRem(t.Context(), leaseKey(l.name)+":q", l.y).Err())
 			}
 			f := strings.SplitN(l.stand(l.y, 20_000, "", "", "", l.channel(l.y), "3"), " ", 8)
-			assert.Equal(t, []string{"H", "300", "1", "3"}, []string{f[0], f[1], f[5], f[6]})
+			assert.Equal(t, []string{"H", "1", "3"}, []string{f[0], f[5], f[6]})
 			assert.Contains(t, l.lease(), l.x)
 			mark, err := strconv.ParseInt(f[2], 10, 64)
 			require.NoError(t, err)
