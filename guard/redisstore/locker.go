@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -97,6 +98,9 @@ func (l *locker) stand(ctx context.Context, r guard.Request, w *waiter, onUnknow
 		held := res.answer.held(r.Name)
 		if r.Queue {
 			held.Wake = l.wakes.queued(r, w, res)
+			if res.answer.rank > 0 && held.RetryIn > 0 { // the head asks when the lease may run out; the others after it, not all at once
+				held.RetryIn += rand.N(spread)
+			}
 		}
 		return guard.Lease{}, held
 	case 'T':

@@ -61,8 +61,14 @@ type process struct {
 
 func child(t *testing.T, s *redistest.Server) *process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestChildProcess$")
-	cmd.Env = append(os.Environ(), childAddr+"="+s.Addr())
+	return start(t, "TestChildProcess", childAddr+"="+s.Addr())
+}
+
+// start runs a test of this binary in a process of its own.
+func start(t *testing.T, test, env string) *process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), env)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -73,7 +79,7 @@ func child(t *testing.T, s *redistest.Server) *process {
 	go func() {
 		defer close(p.lines)
 		for scan := bufio.NewScanner(out); scan.Scan(); {
-			for _, word := range []string{"entered", "ended", "returned"} {
+			for _, word := range []string{"entered", "ended", "sent", "returned"} {
 				if strings.HasPrefix(scan.Text(), word) {
 					p.lines <- scan.Text()
 				}

@@ -59,6 +59,7 @@ const (
 	awake        = 50 * time.Millisecond  // and is taken to be there this long, see leave.lua
 	refreshEvery = 600 * time.Millisecond // a waiter asks again
 	headEvery    = 200 * time.Millisecond // the head of the queue asks again
+	spread       = 50 * time.Millisecond  // those behind it ask this much later, when a lease may have run out
 	maxLabel     = 128
 	resends      = 2
 )

@@ -345,19 +345,45 @@ func TestScriptStand(t *testing.T) {
 		assert.GreaterOrEqual(t, token, first+64)
 		assert.Equal(t, g[2], f[2], "the refusal reports the new mark")
 	})
-	t.Run("a waiter that finds the name free may have it", func(t *testing.T) {
+	t.Run("a waiter that finds the name free has it if those before it have not asked lately", func(t *testing.T) {
 		t.Parallel()
 		l := newLua(t)
 		l.token(l.stand(strings.Repeat("h", 22), 20_000))
 		l.queue(l.x)
 		l.queue(l.y)
 		require.NoError(t, l.rdb.Del(t.Context(), leaseKey(l.name)).Err())
+		silent := fmt.Sprintf("%d|ch|%s", l.now/1000+900, tail) // of two seconds
+		require.NoError(t, l.rdb.HSet(t.Context(), leaseKey(l.name)+":w", l.x, silent).Err())
 		reply := l.stand(l.y, 20_000, "", "", "", "ch", "2")
 		l.token(reply)
 		assert.True(t, strings.HasSuffix(reply, " 1"), "x still waits")
 		assert.Equal(t, byte('+'), l.lease()[0])
 		assert.Equal(t, []string{l.x}, l.rdb.ZRange(t.Context(), leaseKey(l.name)+":q", 0, -1).Val())
 		assert.False(t, l.rdb.HExists(t.Context(), leaseKey(l.name)+":w", l.y).Val())
+	})
+	t.Run("else it gives way to the first that has, and keeps its place", func(t *testing.T) {
+		t.Parallel()
+		for _, forgotten := range []bool{false, true} {
+			l := newLua(t)
+			first := l.token(l.stand(strings.Repeat("h", 22), 20_000))
+			l.queue(strings.Repeat("s", 22))
+			l.queue(l.x)
+			l.queue(l.y)
+			l.queue(strings.Repeat("z", 22))
+			require.NoError(t, l.rdb.Del(t.Context(), leaseKey(l.name)).Err())
+			silent := fmt.Sprintf("%d|ch|%s", l.now/1000+900, tail)
+			require.NoError(t, l.rdb.HSet(t.Context(), leaseKey(l.name)+":w", strings.Repeat("s", 22), silent).Err())
+			if forgotten {
+				require.NoError(t, l.rdb.ZRem(t.Context(), leaseKey(l.name)+":q", l.y).Err())
+			}
+			f := strings.SplitN(l.stand(l.y, 20_000, "", "", "", l.channel(l.y), "3"), " ", 8)
+			assert.Equal(t, []string{"H", "1", "3"}, []string{f[0], f[5], f[6]})
+			assert.Contains(t, l.lease(), l.x)
+			mark, err := strconv.ParseInt(f[2], 10, 64)
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, mark, first+64)
+			assert.Equal(t, []string{strings.Repeat("s", 22), l.y, strings.Repeat("z", 22)}, l.rdb.ZRange(t.Context(), leaseKey(l.name)+":q", 0, -1).Val())
+		}
 	})
 	t.Run("the dead are passed over", func(t *testing.T) {
 		t.Parallel()

@@ -23,7 +23,7 @@ import (
 //   - its token is above the mark that the owner's last "you are queued" answer
 //     reported, so it is not the grant of an earlier turn of the same owner;
 //   - the claim window, counted from before that request was sent (the grant
-//     came after it), is still running.
+//     came after it), still has half of its length ahead: time for a renewal.
 //
 // Otherwise the waiter asks by script. internal/model finds two holders, or
 // tokens out of order, when one of them is left out.
@@ -147,7 +147,7 @@ func (w *waiter) claimed(r guard.Request) (guard.Lease, bool) {
 	}
 	until := guard.Until(w.asked, g.claim)
 	now := time.Now()
-	if !now.Before(until) {
+	if until.Sub(now) < g.claim/2 { // the script gives all of the TTL
 		return guard.Lease{}, false
 	}
 	w.holdLocked()

@@ -46,15 +46,28 @@ local function grant(o, base, ttl, tail, waiting)
   redis.call('SET', KEYS[2], look > ms and token .. '|' .. string.format('%.0f', look) or token, 'PX', math.floor((base - now) / 1000) + 3600000)
   return token
 end
+-- Whoever stands before a ticket and has asked lately. Those who have not may be
+-- dead, and a waiter that finds the name free does not wait for them.
+local function before(ticket)
+  local all = redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) >= ticket then return nil end
+    local dead = string.match(redis.call('HGET', KEYS[4], all[i]) or '', '^(%d+)|')
+    if dead and tonumber(dead) - ms > ARGV[8] / 2 then return all[i] end
+  end
+end
 local channel, message
 if not v then
   while true do
     local h = redis.call('ZRANGE', KEYS[3], 0, 0)[1]
-    if not h or h == own or ARGV[10] ~= '' then -- who waits and finds the name free may have it: the head had its window
+    local next = h
+    if h and ARGV[10] ~= '' then next = before(tonumber(ARGV[10])) end
+    if not next or next == own then
       if h then redis.call('ZREM', KEYS[3], own); redis.call('HDEL', KEYS[4], own) end
       local waiting = h and redis.call('EXISTS', KEYS[3]) == 1
       return 'G ' .. grant(own, b, ARGV[2], ARGV[3], waiting) .. stamp .. (waiting and ' 1' or ' 0')
     end
+    h = next
     local dead, ch, tail = string.match(redis.call('HGET', KEYS[4], h) or '', '^(%d+)|([^|]*)|(.*)$')
     redis.call('ZREM', KEYS[3], h)
     redis.call('HDEL', KEYS[4], h)
