@@ -24,7 +24,8 @@ type Scene struct {
 
 const (
 	stageName  = "stock"
-	stageLimit = 20 * time.Second // for what comes soon
+	stageLimit = 20 * time.Second  // for what comes soon
+	renewal    = "Extends a lease" // in the text of the script that also writes tokens back
 )
 
 // Scenes are all there are.
@@ -43,6 +44,7 @@ var BareMajority = Scene{"node of a bare majority steps its clock forward", "", 
 type stage struct {
 	*fleet
 
+	tb     testing.TB
 	random *rand.Rand
 	a, b   *client.Process
 	short  []string // what should have happened and did not
@@ -54,7 +56,7 @@ func (s Scene) Play(t testing.TB, seed uint64, o Options) *Run {
 	setting.Name = s.Name
 	run := &Run{Setting: setting, Seed: seed, Faults: map[world.Fault]int{}, Wrong: map[Property][]string{}}
 	w := setting.Open(t)
-	st := &stage{random: rand.New(rand.NewPCG(seed, 0)), fleet: &fleet{world: w, program: o.Program, limit: w.TTL * 9 / 10}}
+	st := &stage{tb: t, random: rand.New(rand.NewPCG(seed, 0)), fleet: &fleet{world: w, program: o.Program, limit: w.TTL * 9 / 10}}
 	if s.Shows == Exclusion && s.Breaks == "elapsed-ignored" {
 		st.limit = stageLimit
 	}
@@ -168,8 +170,12 @@ func lateWriteBack(s *stage) {
 	s.cut(0, 2)
 	s.cut(1, 1)
 	late := s.world.Link(0, 0)
-	late.Delay(time.Duration(40+s.random.IntN(40))*time.Millisecond, 0)
-	held := late.HoldRequest(redistest.Match{Command: "EVALSHA", Contains: "lock:{" + stageName + "}", Skip: 1})
+	late.Delay(time.Duration(40+s.random.IntN(20))*time.Millisecond, 0)
+	// A server that knows no script is sent its text.
+	if err := s.world.Servers[0].Client(s.tb).ScriptFlush(s.tb.Context()).Err(); err != nil {
+		s.short = append(s.short, err.Error())
+	}
+	held := late.HoldRequest(redistest.Match{Command: "EVAL", Contains: renewal})
 	granted := ask(s.a, stageName, s.world.TTL)
 	if !happened(held, 1) {
 		s.short = append(s.short, "nothing was written back")

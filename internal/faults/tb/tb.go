@@ -2,6 +2,7 @@
 package tb
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -52,6 +53,9 @@ func (t *T) cleanup() {
 
 // Name returns the name that Run was given.
 func (t *T) Name() string { return t.name }
+
+// Context never ends.
+func (t *T) Context() context.Context { return context.Background() }
 
 // Helper does nothing: no lines are reported.
 func (t *T) Helper() {}
