@@ -1,9 +1,14 @@
-// Command faults runs clients of the lock as processes against real servers,
-// lets things go wrong, and checks what the clients saw.
+// Command faults runs clients of the lock as processes against real servers, lets
+// things go wrong, and checks what the clients saw.
+//
+//	go run .                              the long share
+//	go run . -topology sentinel -seed 7   the same faults as in another run
+//
+// It prints verdicts, and fails if something was violated that is claimed.
 package main
 
 import (
-	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,50 +17,49 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faults/client"
 	"github.com/holdfast-go/holdfast/internal/faults/suite"
-	"github.com/holdfast-go/holdfast/internal/faults/tb"
-	"github.com/holdfast-go/holdfast/internal/faults/variant"
-	"github.com/holdfast-go/holdfast/internal/faults/world"
 )
 
 func main() {
 	client.Child()
-	seed := flag.Uint64("seed", 1, "")
-	match := flag.String("topology", "", "")
-	variantName := flag.String("variant", "", "")
-	scenes := flag.Bool("scenes", false, "")
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	s := suite.Share{Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+	flag.Uint64Var(&s.Seed, "seed", uint64(time.Now().Unix()), "of the first history; the next ones count up")
+	flag.IntVar(&s.Histories, "histories", 20, "of each setting")
+	flag.DurationVar(&s.For, "for", 0, "go on with more histories for this long")
+	flag.StringVar(&s.Topology, "topology", "", "only settings with this in their name, such as quorum-3")
+	flag.IntVar(&s.Scenes, "scenes", 200, "plays of each scene")
+	flag.IntVar(&s.Control, "control", 5, "histories within which each broken variant must be found; 0: none is tried")
+	flag.DurationVar(&s.Paths, "paths", 5*time.Second, "how long to count the paths of quorum grants")
+	flag.IntVar(&s.Side, "p", 4, "histories at a time")
+	flag.StringVar(&s.Save, "save", "", "folder for pages of histories that failed (default a new one)")
+	out := flag.String("out", "", "file for the verdicts, such as RESULTS.md")
 	flag.Parse()
-	program := ""
-	if *variantName != "" {
-		var err error
-		if program, err = variant.Build(context.Background(), *variantName, os.TempDir()); err != nil {
-			panic(err)
+	var err error
+	if s.Save == "" {
+		s.Save, err = os.MkdirTemp("", "faults-")
+	} else {
+		err = os.MkdirAll(s.Save, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("seed %d, histories that fail are saved in %s\n", s.Seed, s.Save)
+	total := s.Do()
+	page := total.Page(strings.Join(append([]string{"go run ."}, os.Args[1:]...), " "))
+	fmt.Printf("\n%s\n\n%s", strings.Join(total.Lines(), "\n"), page)
+	if *out != "" {
+		if err := os.WriteFile(*out, []byte(page), 0o644); err != nil {
+			return err
 		}
 	}
-	if *scenes {
-		for _, s := range append(append([]suite.Scene{}, suite.Scenes...), suite.BareMajority) {
-			var r *suite.Run
-			began := time.Now()
-			err := tb.Run(s.Name, func(t *tb.T) { r = s.Play(t, *seed, suite.Options{Program: program}) })
-			fmt.Println(s.Name, time.Since(began), err, r.Log, r.Wrong, r.Ops)
-		}
-		return
+	if bad := total.Failures(); len(bad) > 0 {
+		return errors.New(strings.Join(bad, "\n"))
 	}
-	for _, s := range world.Settings {
-		if !strings.Contains(s.String(), *match) {
-			continue
-		}
-		var r *suite.Run
-		began := time.Now()
-		err := tb.Run(s.String(), func(t *tb.T) {
-			r = suite.Play(t, s, *seed, suite.Options{Pace: 2 * time.Millisecond, Save: os.TempDir()})
-		})
-		fmt.Println(s, time.Since(began), err)
-		if r != nil {
-			fmt.Println("ops", r.Ops, "stale", r.Stale, "models", r.Models, "worst", r.Worst)
-			fmt.Println(strings.Join(r.Log, "\n"))
-			for p, w := range r.Wrong {
-				fmt.Println(p, len(w), strings.Join(w[:min(4, len(w))], "\n   "))
-			}
-		}
-	}
+	return nil
 }

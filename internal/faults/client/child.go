@@ -165,12 +165,13 @@ func (w *worker) count(ctx context.Context, i int, name string, random *rand.Ran
 	pause(ctx, time.Duration(random.Int64N(int64(w.job.TTL)/20)))
 }
 
-// use reads or writes the register; what failed may have happened, and says so by
-// saying nothing.
+// use reads or writes the register; what failed may have happened.
 func (w *worker) use(i int, name string, kind EventKind, token, value int64) (now int64, ok bool) {
 	e := Event{Kind: kind, Name: name, Worker: i, Token: token, Called: Now()}
 	now, stale, err := w.storage.access(context.Background(), name, token, value)
 	if err != nil {
+		e.Kind, e.Error = Silent, err.Error()
+		w.tell(e)
 		return 0, false
 	}
 	e.Done, e.Value, e.Stale = Now(), now, stale

@@ -51,6 +51,8 @@ type Order struct {
 	Name string
 	Wait time.Duration // for Acquire
 	Pace time.Duration // for Work: mean pause between two brief holds
+
+	Contenders int // for Paths
 }
 
 // Orders.
@@ -59,7 +61,7 @@ const (
 	Finish  = "finish"  // stop that; then acquire every name once, and say how long each took
 	Acquire = "acquire" // one name, and hold it
 	Release = "release" // what the last Acquire got
-	Paths   = "paths"   // see paths.go
+	Paths   = "paths"   // acquire and release Name for Wait, and count how grants were made
 )
 
 // Event is one line of a client's output.
@@ -88,6 +90,7 @@ const (
 	Refused  EventKind = "no"
 	Read     EventKind = "read"
 	Written  EventKind = "write"
+	Silent   EventKind = "silent" // the storage gave no answer
 	Ended    EventKind = "end"    // Called is before the release
 	Finished EventKind = "finish" // Name was acquired after the faults
 	Done     EventKind = "done"

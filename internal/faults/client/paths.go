@@ -9,18 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/guard"
 )
 
-// paths lets 1 or 8 contenders, each with a Guard of its own, acquire one name
-// again and again, and tells how many grants there were and how many of them had
-// to write their token back: Renew is sent for nothing else in so short a time.
+// paths lets contenders, each with a Guard of its own, acquire one name again and
+// again, and tells how many grants there were and how many rounds had to write
+// their token back: Renew is sent for nothing else in so short a time. The first
+// grant of each does not count, it learns the clocks of the nodes.
 func (w *worker) paths(o Order) error {
-	contenders := 1
-	if o.Pace > 0 {
-		contenders = 8
-	}
 	seen := &renewed{owners: map[string]bool{}}
 	var grants atomic.Int64
 	var all sync.WaitGroup
-	for range contenders {
+	for range o.Contenders {
 		store, err := w.job.Store.open(seen.layer)
 		if err != nil {
 			return err
@@ -40,8 +37,8 @@ func (w *worker) paths(o Order) error {
 				if !first {
 					grants.Add(1)
 				}
-				if first && contenders == 1 {
-					seen.forget() // it has to learn the clocks of the nodes
+				if first && o.Contenders == 1 {
+					seen.forget()
 				}
 				first = false
 				_ = held.Release()

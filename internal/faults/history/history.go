@@ -21,7 +21,7 @@ type Hold struct {
 	Token            int64
 	Called, Returned int64 // before Acquire was called, and after it returned
 	Until            int64 // the last known end of the lease
-	Release          int64 // before it was released; Never if it was not
+	Release          int64 // before it was released, or the last time it surely was not; Never if it never was
 	Released         int64 // when the release was confirmed
 }
 
@@ -52,8 +52,9 @@ type History struct {
 	Refused  map[string]int // acquisitions that failed, by the class of the error
 }
 
-// Add takes in what a client said. killed is when it was killed, before it was;
-// Never if it was not.
+// Add takes in what a client said. killed is the time before it was killed, Never
+// if it was not. A killed client may have been about to release what it had, and
+// not have said so: only in the middle of its use of a register it was not.
 func (h *History) Add(number int, events []client.Event, killed int64) {
 	if h.Refused == nil {
 		h.Refused = map[string]int{}
@@ -63,6 +64,7 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 		name   string
 	}
 	holds := map[slot]*Hold{}
+	used := map[slot]int64{}  // until when it surely was not released
 	read := map[slot]*Access{} // what was asked of the register and not answered yet
 	close := func(s slot) {
 		if a := read[s]; a != nil {
@@ -81,10 +83,15 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 			close(s)
 			holds[s] = &Hold{Name: e.Name, Client: number, Token: e.Token, Called: e.Called, Returned: e.Done,
 				Until: e.Until, Release: Never, Released: Never}
+			used[s] = e.Done
 			if e.Kind == client.Counting {
 				read[s] = &Access{Name: e.Name, Client: number, Token: e.Token, Called: e.Done, Done: Never, Unknown: true}
 			}
 		case client.Read:
+			used[s] = Never
+			if e.Stale {
+				used[s] = e.Called
+			}
 			a := Access{Name: e.Name, Client: number, Token: e.Token, Called: e.Called, Done: e.Done, Value: e.Value, Stale: e.Stale}
 			h.Accesses = append(h.Accesses, a)
 			delete(read, s)
@@ -92,7 +99,10 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 				read[s] = &Access{Name: e.Name, Client: number, Token: e.Token, Called: e.Done, Done: Never, Unknown: true,
 					Write: true, Value: e.Value + 1, Expects: e.Value}
 			}
+		case client.Silent:
+			used[s] = e.Called
 		case client.Written:
+			used[s] = e.Called
 			if a := read[s]; a != nil {
 				a.Called, a.Done, a.Stale, a.Unknown = e.Called, e.Done, e.Stale, false
 			}
@@ -110,7 +120,9 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 		}
 	}
 	for s := range holds {
-		holds[s].Release = killed
+		if killed != Never {
+			holds[s].Release = min(killed, used[s])
+		}
 		close(s)
 	}
 }

@@ -33,12 +33,18 @@ type Run struct {
 	Models int // porcupine histories
 
 	Wrong map[Property][]string
-	Worst time.Duration // until somebody acquired after the faults
+	Final int           // acquisitions after the faults
+	Late  int           // of them, later than they should
+	Worst time.Duration // that one took
 	Saved []string      // pages of histories that failed
 }
 
 // Property is what is checked.
 type Property string
+
+// slow is how many times longer a thing may take than it should, now and then, on
+// a machine that has other things to do.
+const slow = 5
 
 // Properties.
 const (
@@ -114,12 +120,13 @@ func Play(t testing.TB, s world.Setting, seed uint64, o Options) *Run {
 	if !claimed {
 		within = time.Second
 	}
-	took, missed := f.finish(within + 5*time.Second)
+	took, missed := f.finish(slow * within)
 	run.wrong(Liveness, missed...)
+	run.Final = len(took)
 	for _, d := range took {
 		run.Worst = max(run.Worst, d)
 		if d > within {
-			run.wrong(Liveness, fmt.Sprintf("one acquired after %v, later than %v", d, within))
+			run.Late++
 		}
 	}
 	if err := f.end(); err != nil {

@@ -28,7 +28,8 @@ type Setting struct {
 }
 
 const (
-	ttl = 400 * time.Millisecond
+	shortTTL  = 400 * time.Millisecond
+	quorumTTL = 800 * time.Millisecond // a node may take a quarter of it
 	// graceLimit is what redisstore makes of a MaxTTL of 1 s, in whole seconds.
 	graceLimit = 4 * time.Second
 	// age is how long a server claims to be up when it starts, so that its first
@@ -37,7 +38,8 @@ const (
 )
 
 var (
-	durable = []string{"--appendonly", "yes", "--appendfsync", "always", "--lua-time-limit", "50"}
+	// Without fsync a file keeps what its process had written when it was killed.
+	durable = []string{"--appendonly", "yes", "--appendfsync", "no", "--lua-time-limit", "50"}
 	loose   = []string{"--lua-time-limit", "50"}
 	calm    = []Fault{Freeze, ScriptFlush, Pause, Busy, Memory}
 )
@@ -67,8 +69,11 @@ var Settings = []Setting{
 	{Topology: "quorum-5", Name: "minority's clock stepped", Servers: with(calm, ClockBack, ClockForward), nodes: 5, args: loose, clock: true},
 }
 
-// Three is a quorum of 3 to which nothing happens by itself.
-var Three = Setting{Topology: "quorum-3", TTL: time.Second, Excludes: true, nodes: 3, args: loose, clock: true, Grace: graceLimit}
+// Three and Five are quorums to which nothing happens by itself.
+var (
+	Three = Setting{Topology: "quorum-3", TTL: time.Second, Excludes: true, nodes: 3, args: loose, clock: true, Grace: graceLimit}
+	Five  = Setting{Topology: "quorum-5", TTL: time.Second, Excludes: true, nodes: 5, args: loose, clock: true, Grace: graceLimit}
+)
 
 func with(list []Fault, more ...Fault) []Fault { return append(append([]Fault{}, more...), list...) }
 
@@ -81,7 +86,17 @@ func (s Setting) Steps() bool { return slices.Contains(s.Servers, ClockBack) }
 // how soon. A server whose clock was stepped back keeps the lease of a holder
 // that was killed; a majority does without it.
 func (s Setting) Live() (within time.Duration, claimed bool) {
-	return ttl + s.Grace + 2*time.Second, !s.Steps() || s.nodes > 0
+	return s.lease() + s.Grace + 2*time.Second, !s.Steps() || s.nodes > 0
+}
+
+func (s Setting) lease() time.Duration {
+	switch {
+	case s.TTL > 0:
+		return s.TTL
+	case s.nodes > 0:
+		return quorumTTL
+	}
+	return shortTTL
 }
 
 // Length is how long faults are injected.
@@ -107,9 +122,7 @@ type World struct {
 // Open starts the servers of s for the rest of the test.
 func (s Setting) Open(t testing.TB) *World {
 	w := &World{Setting: s, tb: t, Storage: redistest.Start(t), clocks: map[int]clock{}}
-	if w.TTL == 0 {
-		w.TTL = ttl
-	}
+	w.TTL = s.lease()
 	switch {
 	case s.Topology == "sentinel":
 		w.watch = redistest.Sentinel(t, 1, 250, s.args...)
@@ -158,6 +171,13 @@ func (w *World) Store(side int) client.Store {
 			s.Addrs = append(s.Addrs, sentinel.Addr())
 		}
 	}
+	return s
+}
+
+// Direct is the way to the service without links.
+func (w *World) Direct() client.Store {
+	s := w.Store(0)
+	s.Via = nil
 	return s
 }
 

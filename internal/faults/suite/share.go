@@ -1,0 +1,241 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/faults/client"
+	"github.com/holdfast-go/holdfast/internal/faults/tb"
+	"github.com/holdfast-go/holdfast/internal/faults/variant"
+	"github.com/holdfast-go/holdfast/internal/faults/world"
+)
+
+// Share is how much is run.
+type Share struct {
+	Seed      uint64
+	Histories int           // of each setting
+	For       time.Duration // if more than 0: again and again until then
+	Topology  string        // only settings with this in their name
+	Scenes    int           // plays of each scene
+	Control   int           // seeds within which each broken variant must be found; 0: no control group
+	Paths     time.Duration // how long to count paths of quorum grants; 0: not at all
+	Side      int           // how many histories at a time
+	Save      string        // folder for pages of histories that failed
+	Say       func(format string, args ...any)
+}
+
+// Caught is a member of the control group, and how it was found out.
+type Caught struct {
+	Variant string
+	Seeds   int
+	How     string // empty if it was not
+}
+
+// Path is how many grants of a quorum needed one round trip only.
+type Path struct {
+	Contenders   int
+	Grants, Slow int64
+}
+
+// Total is what a Share came to.
+type Total struct {
+	Share   Share
+	Began   time.Time
+	Took    time.Duration
+	Runs    []*Run
+	Scenes  []*Run
+	Control []Caught
+	Paths   []Path
+	Limits  []*Run // of BareMajority
+	Trouble []string
+}
+
+const pace = time.Millisecond
+
+// Do runs the share.
+func (s Share) Do() *Total {
+	t := &Total{Share: s, Began: time.Now()}
+	options := Options{Pace: pace, Save: s.Save}
+	var settings []world.Setting
+	for _, one := range world.Settings {
+		if strings.Contains(one.String(), s.Topology) {
+			settings = append(settings, one)
+		}
+	}
+	var jobs []func()
+	var mu sync.Mutex
+	add := func(list *[]*Run, name string, play func(t *tb.T) *Run) {
+		jobs = append(jobs, func() {
+			var r *Run
+			err := tb.Run(name, func(t *tb.T) { r = play(t) })
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Trouble = append(t.Trouble, err.Error())
+			}
+			if r != nil {
+				*list = append(*list, r)
+				if list != &t.Limits {
+					s.report(r)
+				}
+			}
+		})
+	}
+	for round := uint64(0); ; round++ {
+		jobs = nil
+		if round == 0 {
+			for n := range s.Scenes {
+				for _, scene := range append(slices.Clone(Scenes), BareMajority) {
+					list := &t.Scenes
+					if scene.Name == BareMajority.Name {
+						list = &t.Limits
+					}
+					add(list, scene.Name, func(t *tb.T) *Run { return scene.Play(t, s.Seed+uint64(n), options) })
+				}
+			}
+		}
+		for n := range s.Histories {
+			for _, one := range settings {
+				seed := s.Seed + round*uint64(s.Histories) + uint64(n)
+				add(&t.Runs, one.String(), func(t *tb.T) *Run { return Play(t, one, seed, options) })
+			}
+		}
+		parallel(jobs, s.Side)
+		if time.Since(t.Began) >= s.For {
+			break
+		}
+	}
+	if s.Control > 0 {
+		t.Control = s.control(options)
+	}
+	if s.Paths > 0 {
+		t.Paths = s.paths(t)
+	}
+	t.Took = time.Since(t.Began)
+	return t
+}
+
+func (s Share) report(r *Run) {
+	s.Say("%v, seed %d: %d acquisitions, %d faults", r.Setting, r.Seed, r.Ops, sum(r.Faults))
+	bad := r.Violations()
+	for _, what := range bad {
+		s.Say("  VIOLATION %s", what)
+	}
+	if len(bad) > 0 {
+		s.Say("  its faults:\n    %s", strings.Join(r.Log, "\n    "))
+	}
+}
+
+func sum[K comparable](m map[K]int) (n int) {
+	for v := range maps.Values(m) {
+		n += v
+	}
+	return n
+}
+
+func parallel(jobs []func(), side int) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, max(side, 1))
+	for _, job := range jobs {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			job()
+		})
+	}
+	all.Wait()
+}
+
+// control plays with each broken variant what must find it.
+func (s Share) control(o Options) []Caught {
+	found := make([]Caught, 1+len(Scenes))
+	jobs := []func(){func() { found[0] = s.unfenced(o) }}
+	for i, scene := range Scenes {
+		jobs = append(jobs, func() { found[i+1] = s.broken(scene, o) })
+	}
+	parallel(jobs, s.Side)
+	return found
+}
+
+// unfenced is a storage that does not compare tokens, behind locks that are as
+// they should be.
+func (s Share) unfenced(o Options) Caught {
+	c := Caught{Variant: "fencing off"}
+	o.Unfenced, o.Save = true, ""
+	for c.Seeds < s.Control && c.How == "" {
+		c.Seeds++
+		err := tb.Run(c.Variant, func(t *tb.T) {
+			r := Play(t, world.Settings[0], s.Seed+uint64(c.Seeds), o)
+			for _, p := range []Property{Updates, Register} {
+				for _, what := range r.Wrong[p] {
+					c.How = fmt.Sprintf("%s: %s", p, what)
+				}
+			}
+		})
+		if err != nil {
+			s.Say("fencing off: %v", err)
+		}
+	}
+	s.Say("control group, %s: %s", c.Variant, c.How)
+	return c
+}
+
+func (s Share) broken(scene Scene, o Options) Caught {
+	c := Caught{Variant: scene.Breaks}
+	dir, err := os.MkdirTemp("", "faults-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		o.Program, err = variant.Build(context.Background(), scene.Breaks, dir)
+	}
+	if err != nil {
+		s.Say("%v", err)
+		return c
+	}
+	o.Save = ""
+	for c.Seeds < s.Control && c.How == "" {
+		c.Seeds++
+		err := tb.Run(c.Variant, func(t *tb.T) {
+			r := scene.Play(t, s.Seed+uint64(c.Seeds), o)
+			for _, what := range r.Wrong[scene.Shows] {
+				c.How = fmt.Sprintf("%s: %s", scene.Shows, what)
+			}
+		})
+		if err != nil {
+			s.Say("%s: %v", c.Variant, err)
+		}
+	}
+	s.Say("control group, %s: %s", c.Variant, c.How)
+	return c
+}
+
+// paths counts grants of a quorum of 5 to which nothing happens, for a contender
+// alone and for 8.
+func (s Share) paths(total *Total) (list []Path) {
+	for _, contenders := range []int{1, 8} {
+		err := tb.Run("paths", func(t *tb.T) {
+			w := world.Five.Open(t)
+			p, err := client.Start("", client.Job{Store: w.Direct(), TTL: 10 * w.TTL, Storage: w.Storage.Addr()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Kill)
+			p.Tell(client.Order{Do: client.Paths, Name: stageName, Wait: s.Paths, Contenders: contenders})
+			e, ok := p.Await(s.Paths+stageLimit, func(e client.Event) bool { return e.Kind == client.Done })
+			if !ok {
+				t.Fatal("no answer")
+			}
+			list = append(list, Path{contenders, e.Token, e.Value})
+			s.Say("quorum of 5, %d contenders: %d grants, %d not in one round trip", contenders, e.Token, e.Value)
+		})
+		if err != nil {
+			total.Trouble = append(total.Trouble, err.Error())
+		}
+	}
+	return list
+}
