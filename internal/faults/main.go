@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func run() error {
 	flag.IntVar(&s.Scenes, "scenes", 200, "plays of each scene")
 	flag.IntVar(&s.Control, "control", 5, "histories within which each broken variant must be found; 0: none is tried")
 	flag.DurationVar(&s.Paths, "paths", 5*time.Second, "how long to count the paths of quorum grants")
-	flag.IntVar(&s.Side, "p", 4, "histories at a time")
+	flag.IntVar(&s.Side, "p", max(1, runtime.NumCPU()), "histories at a time")
 	flag.StringVar(&s.Save, "save", "", "folder for pages of histories that failed (default a new one)")
 	out := flag.String("out", "", "file for the verdicts, such as RESULTS.md")
 	flag.Parse()

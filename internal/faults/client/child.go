@@ -119,15 +119,19 @@ func (w *worker) tell(e Event) {
 }
 
 func (w *worker) start(ctx context.Context, busy *sync.WaitGroup, o Order) {
-	for i := range 2 * w.job.Workers {
+	for i := range 3 * w.job.Workers {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(w.job.Number<<8|i)))
 		busy.Go(func() {
 			for ctx.Err() == nil {
-				if i < w.job.Workers {
+				switch i % 3 {
+				case 0:
 					w.count(ctx, i, w.job.Counters[random.IntN(len(w.job.Counters))], random)
 					continue
+				case 1:
+					w.visit(i, w.job.Brief[random.IntN(len(w.job.Brief))])
+				case 2:
+					w.visit(i, w.job.Crowd)
 				}
-				w.visit(i, w.job.Brief[random.IntN(len(w.job.Brief))])
 				pause(ctx, time.Duration(random.Int64N(int64(2*o.Pace)+1)))
 			}
 		})
@@ -220,10 +224,10 @@ func until(held *guard.Held) int64 {
 	return now + int64(time.Until(held.Until()))
 }
 
-// finish acquires every name once.
+// finish acquires the names that all want once, and as many others.
 func (w *worker) finish(wait time.Duration) {
 	var all sync.WaitGroup
-	for i, name := range append(append([]string{}, w.job.Counters...), w.job.Brief...) {
+	for i, name := range append(append([]string{}, w.job.Counters...), w.job.Brief[:len(w.job.Counters)]...) {
 		all.Go(func() {
 			called := Now()
 			held := w.acquire(1000+i, name, Granted, wait)

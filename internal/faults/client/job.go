@@ -21,7 +21,8 @@ type Job struct {
 
 	Counters []string // names whose holders increment a register, slowly
 	Brief    []string // names that are held for a moment
-	Workers  int      // goroutines for each of the two
+	Crowd    string   // a name that the goroutines of a client hand on among themselves
+	Workers  int      // goroutines for each of the three
 }
 
 // Store says how a client reaches the lock service.

@@ -64,7 +64,7 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 		name   string
 	}
 	holds := map[slot]*Hold{}
-	used := map[slot]int64{}  // until when it surely was not released
+	used := map[slot]int64{}   // until when it surely was not released
 	read := map[slot]*Access{} // what was asked of the register and not answered yet
 	close := func(s slot) {
 		if a := read[s]; a != nil {

@@ -13,7 +13,7 @@ import (
 
 const (
 	fleetSize = 4
-	workers   = 2 // of a client, for either kind of name
+	workers   = 2 // of a client, for each kind of name
 )
 
 // fleet is the clients of a history. The lane of the clients' faults changes it.

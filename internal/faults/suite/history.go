@@ -105,7 +105,7 @@ func Play(t testing.TB, s world.Setting, seed uint64, o Options) *Run {
 	w := s.Open(t)
 	f := &fleet{world: w, program: o.Program, pace: o.Pace, job: client.Job{
 		Seed: seed, TTL: w.TTL, Storage: w.Storage.Addr(), Unfenced: o.Unfenced,
-		Counters: world.Counters, Brief: world.Brief, Workers: workers,
+		Counters: world.Counters, Brief: world.Brief, Crowd: world.Crowd, Workers: workers,
 	}}
 	t.Cleanup(f.kill)
 	if err := f.fill(); err != nil {

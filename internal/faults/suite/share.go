@@ -20,7 +20,10 @@ import (
 type Share struct {
 	Seed      uint64
 	Histories int           // of each setting
-	For       time.Duration // if more than 0: again and again until then
+	For       time.Duration // more histories until then
+	Ops       int           // more histories until so many acquisitions were made
+	Stale     int           // and so many writes refused
+	Limit     time.Duration // but none is begun after that; 0: no limit
 	Topology  string        // only settings with this in their name
 	Scenes    int           // plays of each scene
 	Control   int           // seeds within which each broken variant must be found; 0: no control group
@@ -87,29 +90,22 @@ func (s Share) Do() *Total {
 			}
 		})
 	}
-	for round := uint64(0); ; round++ {
-		jobs = nil
-		if round == 0 {
-			for n := range s.Scenes {
-				for _, scene := range append(slices.Clone(Scenes), BareMajority) {
-					list := &t.Scenes
-					if scene.Name == BareMajority.Name {
-						list = &t.Limits
-					}
-					add(list, scene.Name, func(t *tb.T) *Run { return scene.Play(t, s.Seed+uint64(n), options) })
-				}
+	for n := range s.Scenes {
+		for _, scene := range append(slices.Clone(Scenes), BareMajority) {
+			list := &t.Scenes
+			if scene.Name == BareMajority.Name {
+				list = &t.Limits
 			}
+			add(list, scene.Name, func(t *tb.T) *Run { return scene.Play(t, s.Seed+uint64(n), options) })
 		}
-		for n := range s.Histories {
-			for _, one := range settings {
-				seed := s.Seed + round*uint64(s.Histories) + uint64(n)
-				add(&t.Runs, one.String(), func(t *tb.T) *Run { return Play(t, one, seed, options) })
-			}
+	}
+	parallel(jobs, 3*s.Side) // they mostly wait
+	for n := 0; s.more(t, n); n++ {
+		jobs = nil
+		for _, one := range settings {
+			add(&t.Runs, one.String(), func(t *tb.T) *Run { return Play(t, one, s.Seed+uint64(n), options) })
 		}
 		parallel(jobs, s.Side)
-		if time.Since(t.Began) >= s.For {
-			break
-		}
 	}
 	if s.Control > 0 {
 		t.Control = s.control(options)
@@ -119,6 +115,16 @@ func (s Share) Do() *Total {
 	}
 	t.Took = time.Since(t.Began)
 	return t
+}
+
+// more tells whether another history of each setting is to be run after n.
+func (s Share) more(t *Total, n int) bool {
+	if s.Histories == 0 {
+		return false
+	}
+	since, sum := time.Since(t.Began), t.Sum()
+	wanted := n < s.Histories || since < s.For || sum.Ops < s.Ops || sum.Stale < s.Stale
+	return wanted && (s.Limit == 0 || since < s.Limit)
 }
 
 func (s Share) report(r *Run) {
@@ -159,7 +165,7 @@ func (s Share) control(o Options) []Caught {
 	for i, scene := range Scenes {
 		jobs = append(jobs, func() { found[i+1] = s.broken(scene, o) })
 	}
-	parallel(jobs, s.Side)
+	parallel(jobs, 2*s.Side)
 	return found
 }
 

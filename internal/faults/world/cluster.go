@@ -143,9 +143,3 @@ func (w *World) carry(from, to, slot int) error {
 		}
 	})
 }
-
-// Counters and Brief are the names that clients use.
-var (
-	Counters = []string{"stock", "ledger", "quota"}
-	Brief    = []string{"a", "b", "c", "d", "e", "f"}
-)

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -74,6 +75,23 @@ var (
 	Three = Setting{Topology: "quorum-3", TTL: time.Second, Excludes: true, nodes: 3, args: loose, clock: true, Grace: graceLimit}
 	Five  = Setting{Topology: "quorum-5", TTL: time.Second, Excludes: true, nodes: 5, args: loose, clock: true, Grace: graceLimit}
 )
+
+// Counters, Brief and Crowd are the names that clients use: some that all of them
+// want, many that are mostly free, and one that goes from hand to hand.
+var (
+	Counters = []string{"stock", "ledger", "quota"}
+	Brief    = brief(30)
+)
+
+// Crowd is described beside Counters.
+const Crowd = "till"
+
+func brief(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("order-%d", i))
+	}
+	return names
+}
 
 func with(list []Fault, more ...Fault) []Fault { return append(append([]Fault{}, more...), list...) }
 
