@@ -117,10 +117,11 @@ func Play(t testing.TB, s world.Setting, seed uint64, o Options) *Run {
 		run.wrong(Harness, err.Error())
 	}
 	within, claimed := s.Live()
+	patience := slow * within
 	if !claimed {
-		within = time.Second
+		patience = time.Second
 	}
-	took, missed := f.finish(slow * within)
+	took, missed := f.finish(patience)
 	run.wrong(Liveness, missed...)
 	run.Final = len(took)
 	for _, d := range took {

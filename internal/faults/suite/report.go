@@ -72,7 +72,7 @@ func (t *Total) Failures() (list []string) {
 		}
 	}
 	for _, p := range t.Paths {
-		if p.Contenders == 1 && p.Share() < fastShare {
+		if p.Grants == 0 || p.Contenders == 1 && p.Share() < fastShare {
 			list = append(list, fmt.Sprintf("quorum of 5: only %.2f %% of the grants to one contender took one round trip", 100*p.Share()))
 		}
 	}

@@ -226,7 +226,7 @@ func (s Share) paths(total *Total) (list []Path) {
 	for _, contenders := range []int{1, 8} {
 		err := tb.Run("paths", func(t *tb.T) {
 			w := world.Five.Open(t)
-			p, err := client.Start("", client.Job{Store: w.Direct(), TTL: 10 * w.TTL, Storage: w.Storage.Addr()})
+			p, err := client.Start("", client.Job{Store: w.Direct(), TTL: w.TTL, Storage: w.Storage.Addr()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 
 const (
 	adminLimit = 15 * time.Second
-	settle     = 20 * time.Second // for a topology to be in order again
+	settle     = 15 * time.Second // for a topology to be in order again
 	clockRange = time.Hour
 )
 
