@@ -39,8 +39,12 @@ func (w *World) lead(i int, addr string) error {
 
 // await waits until what a server answers contains text.
 func (w *World) await(i int, command, text string, args ...any) error {
+	return w.awaitFor(settle, i, command, text, args...)
+}
+
+func (w *World) awaitFor(limit time.Duration, i int, command, text string, args ...any) error {
 	var got string
-	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		_ = w.admin(i, func(ctx context.Context, c *redis.Client) error {
 			v, err := c.Do(ctx, append([]any{command}, args...)...).Result()
 			got = fmt.Sprint(v)
@@ -50,7 +54,7 @@ func (w *World) await(i int, command, text string, args ...any) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("world: server %d does not say %q within %v, but %.300q", i, text, settle, got)
+	return fmt.Errorf("world: server %d does not say %q within %v, but %.300q", i, text, limit, got)
 }
 
 // failOver makes the replica the primary. Nobody reaches the old one from then

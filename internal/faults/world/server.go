@@ -89,7 +89,7 @@ func (w *World) Server(r *rand.Rand, fault Fault) (did string, err error) {
 	case SentinelKill, SentinelStop:
 		did, err = w.sentinel(fault == SentinelKill)
 	case ClusterManual, ClusterKill:
-		did, err = w.shardFailOver(r, fault == ClusterKill)
+		did, err = w.shardFailOver(fault == ClusterKill)
 	case Migrate:
 		did, err = w.migrate(r)
 	default:
