@@ -19,25 +19,10 @@ func Build(ctx context.Context, name, dir string) (program string, err error) {
 	if err != nil {
 		return "", err
 	}
-	root := filepath.Join(home, "..", "..")
-	file := filepath.Join(home, "variant", name+".patch")
-	text, err := os.ReadFile(file)
+	dir = filepath.Join(dir, name)
+	replaced, err := patch(ctx, home, name, dir)
 	if err != nil {
 		return "", err
-	}
-	dir = filepath.Join(dir, name)
-	replaced := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "+++ b/"); ok {
-			from, to := filepath.Join(root, path), filepath.Join(dir, path)
-			if err := copyFile(from, to); err != nil {
-				return "", err
-			}
-			replaced[from] = to
-		}
-	}
-	if out, err := apply(ctx, dir, file); err != nil {
-		return "", fmt.Errorf("variant: %s: %w: %s", name, err, out)
 	}
 	overlay := filepath.Join(dir, "overlay.json")
 	content, err := json.Marshal(map[string]any{"Replace": replaced})
@@ -50,6 +35,31 @@ func Build(ctx context.Context, name, dir string) (program string, err error) {
 	program = filepath.Join(dir, "client")
 	_, err = run(ctx, home, "go", "build", "-overlay", overlay, "-o", program, ".")
 	return program, err
+}
+
+// patch writes the files that are patched to dir, and tells which is instead of
+// which.
+func patch(ctx context.Context, home, name, dir string) (replaced map[string]string, err error) {
+	root := filepath.Join(home, "..", "..")
+	file := filepath.Join(home, "variant", name+".patch")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	replaced = map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "+++ b/"); ok {
+			from, to := filepath.Join(root, path), filepath.Join(dir, path)
+			if err := copyFile(from, to); err != nil {
+				return nil, err
+			}
+			replaced[from] = to
+		}
+	}
+	if out, err := apply(ctx, dir, file); err != nil {
+		return nil, fmt.Errorf("variant: %s: %w: %s", name, err, out)
+	}
+	return replaced, nil
 }
 
 func copyFile(from, to string) error {
