@@ -18,6 +18,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faults/client"
 	"github.com/holdfast-go/holdfast/internal/faults/suite"
+	"github.com/holdfast-go/holdfast/internal/faults/tb"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func main() {
@@ -39,8 +41,11 @@ func run() error {
 	flag.DurationVar(&s.Paths, "paths", 5*time.Second, "how long to count the paths of quorum grants")
 	flag.IntVar(&s.Side, "p", max(1, runtime.NumCPU()), "histories at a time")
 	flag.StringVar(&s.Save, "save", "", "folder for pages of histories that failed (default a new one)")
-	out := flag.String("out", "", "file for the verdicts, such as RESULTS.md")
+	out := flag.String("out", "", "file for the verdicts (default RESULTS.md if all settings are run)")
 	flag.Parse()
+	if *out == "" && s.Topology == "" && s.Histories > 0 {
+		*out = "RESULTS.md"
+	}
 	var err error
 	if s.Save == "" {
 		s.Save, err = os.MkdirTemp("", "faults-")
@@ -52,7 +57,7 @@ func run() error {
 	}
 	fmt.Printf("seed %d, histories that fail are saved in %s\n", s.Seed, s.Save)
 	total := s.Do()
-	page := total.Page(strings.Join(append([]string{"go run ."}, os.Args[1:]...), " "))
+	page := total.Page(fmt.Sprintf("`%s` with %s", strings.Join(append([]string{"go run ."}, os.Args[1:]...), " "), about()))
 	fmt.Printf("\n%s\n\n%s", strings.Join(total.Lines(), "\n"), page)
 	if *out != "" {
 		if err := os.WriteFile(*out, []byte(page), 0o644); err != nil {
@@ -63,4 +68,14 @@ func run() error {
 		return errors.New(strings.Join(bad, "\n"))
 	}
 	return nil
+}
+
+// about is what the run depends on.
+func about() string {
+	text := fmt.Sprintf("%s, %s/%s, %d CPUs for servers and clients together", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	_ = tb.Run("version", func(t *tb.T) {
+		major, minor := redistest.Version(t)
+		text = fmt.Sprintf("Redis %d.%d, %s", major, minor, text)
+	})
+	return text
 }

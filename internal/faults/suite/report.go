@@ -140,13 +140,13 @@ func (t *Total) Lines() (lines []string) {
 }
 
 // Page is all of it in Markdown.
-func (t *Total) Page(command string) string {
+func (t *Total) Page(what string) string {
 	var b strings.Builder
 	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	s := t.Sum()
 	add("# Faults\n")
-	add("`%s`, seed %d, %v: %d histories, %d acquisitions checked, %d faults, %d porcupine histories, %d stale writes refused.",
-		command, t.Share.Seed, t.Took.Round(time.Second), s.Histories, s.Ops, s.Faults, s.Models, s.Stale)
+	add("%s. Seed %d, %v: %d histories, %d acquisitions checked, %d faults, %d porcupine histories, %d stale writes refused.",
+		what, t.Share.Seed, t.Took.Round(time.Second), s.Histories, s.Ops, s.Faults, s.Models, s.Stale)
 	add("Clients are processes and servers are real; a history lasts for some seconds. What is not claimed is counted and does not fail.\n")
 	add("| setting | histories | acquisitions | faults | one holder | tokens rise | porcupine: lock | fenced register | no lost update | all acquire afterwards | of them late | slowest |")
 	add("|---|---|---|---|---|---|---|---|---|---|---|---|")

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faults/client"
 	"github.com/holdfast-go/holdfast/internal/faults/suite"
 	"github.com/holdfast-go/holdfast/internal/faults/world"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 
 // TestWhatIsClaimedHoldsUnderFaults prints the seed, and what it saw.
 func TestWhatIsClaimedHoldsUnderFaults(t *testing.T) {
+	redistest.NodesWithClock(t, 1, 0) // or there is nothing to run with, and it says what
 	share := suite.Share{
 		Seed: uint64(time.Now().Unix()), Histories: 5, Ops: 100_000, Stale: 50, Limit: 7 * time.Minute,
 		Scenes: 20, Control: 5, Paths: 2 * time.Second, Side: max(1, runtime.NumCPU()),

@@ -17,7 +17,7 @@ const (
 	Memory        Fault = "out of memory (maxmemory)"
 	ClockBack     Fault = "clock stepped back"
 	ClockForward  Fault = "clock stepped forward"
-	ReplicaLag    Fault = "replica frozen, then promoted without what it missed"
+	ReplicaLag    Fault = "replica lags, and is promoted without what it missed"
 	Promote       Fault = "failover by REPLICAOF NO ONE"
 	SentinelKill  Fault = "primary killed, failover by Sentinel"
 	SentinelStop  Fault = "primary frozen, failover by Sentinel"

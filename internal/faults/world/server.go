@@ -12,7 +12,7 @@ import (
 
 const (
 	adminLimit = 15 * time.Second
-	settle     = 15 * time.Second // for a topology to be in order again
+	settle     = 30 * time.Second // for a topology to be in order again
 	clockRange = time.Hour
 )
 
