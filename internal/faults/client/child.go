@@ -111,8 +111,9 @@ func (w *worker) tell(e Event) {
 		panic(err)
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+	_, err = os.Stdout.Write(append(line, '\n'))
+	w.mu.Unlock()
+	if err != nil {
 		os.Exit(1) // the parent is gone
 	}
 }

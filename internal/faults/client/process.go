@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -133,7 +134,7 @@ func (p *Process) Seen() int {
 func (p *Process) Events() []Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.events[:len(p.events):len(p.events)]
+	return slices.Clip(p.events)
 }
 
 // Holding tells whether the client holds a name and is at work on its register.

@@ -59,10 +59,7 @@ func (s Store) clients() (list []redis.UniversalClient) {
 		}))
 	case Single, Quorum:
 	}
-	limit := readLimit
-	if s.NodeLimit > limit {
-		limit = s.NodeLimit
-	}
+	limit := max(readLimit, s.NodeLimit)
 	for _, addr := range s.Addrs {
 		list = append(list, redis.NewClient(&redis.Options{
 			Addr: addr, Dialer: s.dial, DialTimeout: dialLimit, ReadTimeout: limit, WriteTimeout: limit, DialerRetries: 1,

@@ -66,7 +66,7 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 	holds := map[slot]*Hold{}
 	used := map[slot]int64{}   // until when it surely was not released
 	read := map[slot]*Access{} // what was asked of the register and not answered yet
-	close := func(s slot) {
+	over := func(s slot) {
 		if a := read[s]; a != nil {
 			h.Accesses = append(h.Accesses, *a)
 			delete(read, s)
@@ -80,7 +80,7 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 		s := slot{e.Worker, e.Name}
 		switch e.Kind {
 		case client.Granted, client.Counting:
-			close(s)
+			over(s)
 			holds[s] = &Hold{Name: e.Name, Client: number, Token: e.Token, Called: e.Called, Returned: e.Done,
 				Until: e.Until, Release: Never, Released: Never}
 			used[s] = e.Done
@@ -113,7 +113,7 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 					one.Released = Never
 				}
 			}
-			close(s)
+			over(s)
 		case client.Refused:
 			h.Refused[e.Error]++
 		case client.Ready, client.Finished, client.Done:
@@ -123,7 +123,7 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 		if killed != Never {
 			holds[s].Release = min(killed, used[s])
 		}
-		close(s)
+		over(s)
 	}
 }
 

@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
@@ -106,7 +107,7 @@ func TestRegisterRefusesOldTokensAndLosesNoWrite(t *testing.T) {
 		{"a write over what its holder has not read", access(3, 40, true, 1, 0), porcupine.Illegal, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := &history.History{Accesses: append(first[:len(first):len(first)], tc.last)}
+			h := &history.History{Accesses: append(slices.Clip(first), tc.last)}
 			assert.Equal(t, []porcupine.CheckResult{tc.want}, results(h.Registers()))
 			assert.Len(t, h.Lost(map[string]int64{"a": 1}), tc.lost)
 		})

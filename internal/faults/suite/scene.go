@@ -127,11 +127,10 @@ func (s *stage) visit(p *client.Process) {
 }
 
 // cut keeps one client from one node, and lets it notice at once.
-func (s *stage) cut(side, node int) *redistest.Proxy {
+func (s *stage) cut(side, node int) {
 	l := s.world.Link(side, node)
 	l.Refuse()
 	l.Reset()
-	return l
 }
 
 // restartedEmpty: a has nodes 0 and 1, node 1 forgets, and b asks 1 and 2.

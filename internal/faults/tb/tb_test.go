@@ -14,11 +14,11 @@ func TestRunCleansUpAndReports(t *testing.T) {
 		t.Cleanup(func() { order = append(order, 1) })
 		t.Cleanup(func() { order = append(order, 2) })
 		t.Errorf("trouble %d", 7)
+		defer func() { order = append(order, 0) }()
 		t.Fatal("no more")
-		order = append(order, 3)
 	})
 	assert.EqualError(t, err, "one: trouble 7\nno more")
-	assert.Equal(t, []int{2, 1}, order)
+	assert.Equal(t, []int{0, 2, 1}, order)
 	assert.NoError(t, tb.Run("two", func(*tb.T) {}))
 	assert.Error(t, tb.Run("three", func(t *tb.T) { t.Skip("no server") }), "nothing was shown")
 }

@@ -1,6 +1,6 @@
-// Package timing runs the short share of the fault suite: what clients may wait
+// Package timing_test runs the short share of the fault suite: what clients may wait
 // for after the faults is bounded in real time.
-package timing
+package timing_test
 
 import (
 	"os"
@@ -32,7 +32,7 @@ func TestWhatIsClaimedHoldsUnderFaults(t *testing.T) {
 	}
 	if share.Save == "" {
 		var err error
-		share.Save, err = os.MkdirTemp("", "faults-")
+		share.Save, err = os.MkdirTemp("", "faults-") //nolint:usetesting // the pages are for after the test
 		require.NoError(t, err)
 	}
 	total := share.Do()

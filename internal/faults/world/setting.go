@@ -24,7 +24,6 @@ type Setting struct {
 	replica  bool // of a primary, with nobody to promote it
 	args     []string
 	clock    bool
-	maxTTL   time.Duration
 	announce bool // RestartGrace
 }
 
