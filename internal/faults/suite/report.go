@@ -51,6 +51,11 @@ func (t *Total) Failures() (list []string) {
 	for _, r := range slices.Concat(t.Runs, t.Scenes) {
 		list = append(list, r.Violations()...)
 	}
+	for _, r := range rows(t.Scenes) {
+		if 5*r.short > r.runs {
+			list = append(list, fmt.Sprintf("%s: came about in %d of %d plays only", r.name, r.runs-r.short, r.runs))
+		}
+	}
 	final, late := 0, 0
 	for _, r := range t.Runs {
 		if Claimed(r.Setting, Liveness) {
@@ -88,6 +93,7 @@ type row struct {
 	runs, ops      int
 	faults, models int
 	final, late    int
+	short          int
 	wrong          map[Property]int
 	claimed        map[Property]bool
 	worst          time.Duration
@@ -105,6 +111,9 @@ func rows(runs []*Run) (list []*row) {
 		one.ops += r.Ops
 		one.faults += sum(r.Faults)
 		one.models += r.Models
+		if len(r.Short) > 0 {
+			one.short++
+		}
 		one.final += r.Final
 		one.late += r.Late
 		one.worst = max(one.worst, r.Worst)
@@ -164,9 +173,9 @@ func (t *Total) Page(what string) string {
 
 func (t *Total) extras(add func(string, ...any)) {
 	if len(t.Scenes) > 0 {
-		add("\n| quorum of 3, one thing at the worst moment | plays | one holder | tokens rise |\n|---|---|---|---|")
+		add("\n| quorum of 3, one thing at the worst moment | plays | came about | one holder | tokens rise |\n|---|---|---|---|---|")
 		for _, r := range rows(t.Scenes) {
-			add("| %s | %d | %s | %s |", strings.TrimPrefix(r.name, "quorum-3, "), r.runs, r.verdict(Exclusion), r.verdict(Order))
+			add("| %s | %d | %d | %s | %s |", strings.TrimPrefix(r.name, "quorum-3, "), r.runs, r.runs-r.short, r.verdict(Exclusion), r.verdict(Order))
 		}
 		two := 0
 		for _, r := range t.Limits {
@@ -174,7 +183,7 @@ func (t *Total) extras(add func(string, ...any)) {
 				two++
 			}
 		}
-		add("| %s: not claimed | %d | two in %d | |", BareMajority.Name, len(t.Limits), two)
+		add("| %s: not claimed | %d | | two in %d | |", BareMajority.Name, len(t.Limits), two)
 	}
 	if len(t.Control) > 0 {
 		add("\n| broken on purpose | found within | by |\n|---|---|---|")

@@ -13,6 +13,7 @@ type Run struct {
 	Seed    uint64
 
 	Log    []string
+	Short  []string // of a scene: what should have happened and did not
 	Faults map[world.Fault]int
 	Ops    int // acquisitions
 	Stale  int // writes that the storage refused

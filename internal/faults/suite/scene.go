@@ -87,7 +87,7 @@ func (s Scene) Play(t testing.TB, seed uint64, o Options) *Run {
 	run.wrong(Exclusion, h.Exclusion()...)
 	run.wrong(Order, h.Order()...)
 	run.models(Lock, h.Locks(true), o)
-	run.Log = st.short
+	run.Short = st.short
 	return run
 }
 

@@ -32,7 +32,7 @@ func TestHistoryIsPlayedAndJudged(t *testing.T) {
 func TestSceneIsPlayedAndJudged(t *testing.T) {
 	for _, scene := range []Scene{Scenes[1], BareMajority} {
 		r := scene.Play(t, 1, Options{})
-		require.Empty(t, r.Log, "what should have happened and did not")
+		require.Empty(t, r.Short, "what should have happened and did not")
 		assert.Equal(t, scene.Breaks == "", len(r.Wrong[Exclusion]) > 0)
 		assert.Empty(t, r.Wrong[Order])
 	}
@@ -51,14 +51,15 @@ func passing() *Total {
 func TestWhatMakesARunFail(t *testing.T) {
 	require.Empty(t, passing().Failures())
 	for name, spoil := range map[string]func(t *Total, r *Run){
-		"a violation":                    func(_ *Total, r *Run) { r.wrong(Exclusion, "two") },
-		"a fault that never happened":    func(_ *Total, r *Run) { delete(r.Faults, world.Freeze) },
-		"a variant that was not found":   func(t *Total, _ *Run) { t.Control[0].How = "" },
-		"waiters that came late":         func(_ *Total, r *Run) { r.Late = 6 },
-		"grants that took a second trip": func(t *Total, _ *Run) { t.Paths[0].Slow = 2 },
-		"a path that was never taken":    func(t *Total, _ *Run) { t.Paths[0] = Path{8, 0, 0} },
-		"servers that gave trouble":      func(t *Total, _ *Run) { t.Trouble = []string{"no server"} },
-		"a violation in a scene":         func(t *Total, r *Run) { s := *r; s.Wrong = map[Property][]string{Order: {"x"}}; t.Scenes = []*Run{&s} },
+		"a violation":                     func(_ *Total, r *Run) { r.wrong(Exclusion, "two") },
+		"a fault that never happened":     func(_ *Total, r *Run) { delete(r.Faults, world.Freeze) },
+		"a variant that was not found":    func(t *Total, _ *Run) { t.Control[0].How = "" },
+		"waiters that came late":          func(_ *Total, r *Run) { r.Late = 6 },
+		"grants that took a second trip":  func(t *Total, _ *Run) { t.Paths[0].Slow = 2 },
+		"a path that was never taken":     func(t *Total, _ *Run) { t.Paths[0] = Path{8, 0, 0} },
+		"servers that gave trouble":       func(t *Total, _ *Run) { t.Trouble = []string{"no server"} },
+		"a scene that did not come about": func(t *Total, r *Run) { s := *r; s.Short = []string{"x"}; s.Faults = nil; t.Scenes = []*Run{&s} },
+		"a violation in a scene":          func(t *Total, r *Run) { s := *r; s.Wrong = map[Property][]string{Order: {"x"}}; t.Scenes = []*Run{&s} },
 	} {
 		total := passing()
 		spoil(total, total.Runs[0])
