@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 const startLimit = 30 * time.Second
@@ -25,6 +27,7 @@ type Process struct {
 	in     io.WriteCloser
 	read   chan struct{} // closed once all of its output was read
 	killed sync.Once
+	gone   func() // for whoever would end it if we did not
 
 	mu      sync.Mutex
 	events  []Event
@@ -55,6 +58,10 @@ func Start(program string, j Job) (*Process, error) {
 		return nil, err
 	}
 	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if p.gone, err = redistest.Reap(p.cmd.Process); err != nil {
+		_ = p.cmd.Process.Kill()
 		return nil, err
 	}
 	go p.listen(out)
@@ -166,6 +173,7 @@ func (p *Process) Kill() {
 		_ = p.cmd.Process.Kill()
 		<-p.read
 		_ = p.cmd.Wait()
+		p.gone()
 	})
 }
 
