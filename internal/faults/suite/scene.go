@@ -162,7 +162,9 @@ func clockAhead(s *stage) {
 }
 
 // lateWriteBack: a was granted different tokens by nodes 0 and 1. Its lease on 0
-// ends early, b has 0 and 2, and only then a's write-back reaches 0.
+// ends early, b has 0 and 2, and only then a's write-back reaches 0. Without a
+// write-back a would hold by then, and nothing is claimed of that; a does not wait
+// for a second round either.
 func lateWriteBack(s *stage) {
 	s.visit(s.a)
 	s.visit(s.b)
@@ -175,9 +177,10 @@ func lateWriteBack(s *stage) {
 		s.short = append(s.short, err.Error())
 	}
 	held := late.HoldRequest(redistest.Match{Command: "EVAL", Contains: renewal})
-	granted := ask(s.a, stageName, s.world.TTL)
+	granted := ask(s.a, stageName, s.world.TTL*3/4)
 	if !happened(held, 1) {
 		s.short = append(s.short, "nothing was written back")
+		return
 	}
 	s.world.Servers[0].SetClock(2 * s.world.TTL)
 	s.get(s.b, stageName)
