@@ -2,7 +2,6 @@ package suite
 
 import (
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -23,19 +22,27 @@ func TestHistoryIsPlayedAndJudged(t *testing.T) {
 	s := world.Settings[0]
 	s.Lasts = time.Second
 	r := Play(t, s, 1, Options{Pace: 5 * time.Millisecond, Save: t.TempDir()})
-	assert.Empty(t, slices.DeleteFunc(r.Violations(), func(what string) bool { return r.Late > 0 }))
+	delete(r.Wrong, Liveness) // package timing sees to that
+	assert.Empty(t, r.Violations())
 	assert.NotZero(t, r.Ops)
 	assert.NotEmpty(t, r.Log)
 	assert.Len(t, r.Log, sum(r.Faults))
 }
 
 func TestSceneIsPlayedAndJudged(t *testing.T) {
-	for _, scene := range []Scene{Scenes[1], BareMajority} {
-		r := scene.Play(t, 1, Options{})
-		require.Empty(t, r.Short, "what should have happened and did not")
-		assert.Equal(t, scene.Breaks == "", len(r.Wrong[Exclusion]) > 0)
-		assert.Empty(t, r.Wrong[Order])
+	r := Scenes[1].Play(t, 1, Options{})
+	require.Empty(t, r.Short, "what should have happened and did not")
+	assert.Empty(t, r.Violations())
+	assert.Equal(t, 6, r.Ops)
+
+	var found []string
+	for seed := uint64(1); seed < 10 && len(found) == 0; seed++ { // one that is slow comes too late to see it
+		r = BareMajority.Play(t, seed, Options{Save: t.TempDir()})
+		found = r.Wrong[Exclusion]
 	}
+	require.NotEmpty(t, found)
+	assert.NotEmpty(t, r.Wrong[Lock])
+	assert.NotEmpty(t, r.Saved)
 }
 
 // passing is a Total that has nothing to complain of.
