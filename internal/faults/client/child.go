@@ -20,6 +20,7 @@ const jobEnv = "HOLDFAST_FAULTS_JOB"
 const (
 	patience = 2 * time.Second // of a worker for one acquisition
 	farewell = 3 * time.Second // for releases at the end
+	crowd    = 3               // times as many workers
 )
 
 // Child does the work of a client and ends the process. In any other process it
@@ -119,17 +120,17 @@ func (w *worker) tell(e Event) {
 }
 
 func (w *worker) start(ctx context.Context, busy *sync.WaitGroup, o Order) {
-	for i := range 3 * w.job.Workers {
+	for i := range (2 + crowd) * w.job.Workers {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(w.job.Number<<8|i)))
 		busy.Go(func() {
 			for ctx.Err() == nil {
-				switch i % 3 {
+				switch i / w.job.Workers {
 				case 0:
 					w.count(ctx, i, w.job.Counters[random.IntN(len(w.job.Counters))], random)
 					continue
 				case 1:
 					w.visit(i, w.job.Brief[random.IntN(len(w.job.Brief))])
-				case 2:
+				default:
 					w.visit(i, w.job.Crowd)
 				}
 				pause(ctx, time.Duration(random.Int64N(int64(2*o.Pace)+1)))
