@@ -20,7 +20,6 @@ const jobEnv = "HOLDFAST_FAULTS_JOB"
 const (
 	patience = 2 * time.Second // of a worker for one acquisition
 	farewell = 3 * time.Second // for releases at the end
-	crowd    = 3               // times as many workers
 )
 
 // Child does the work of a client and ends the process. In any other process it
@@ -120,7 +119,7 @@ func (w *worker) tell(e Event) {
 }
 
 func (w *worker) start(ctx context.Context, busy *sync.WaitGroup, o Order) {
-	for i := range (2 + crowd) * w.job.Workers {
+	for i := range 3 * w.job.Workers {
 		random := rand.New(rand.NewPCG(w.job.Seed, uint64(w.job.Number<<8|i)))
 		busy.Go(func() {
 			for ctx.Err() == nil {

@@ -22,7 +22,7 @@ type Job struct {
 	Counters []string // names whose holders increment a register, slowly
 	Brief    []string // names that are held for a moment
 	Crowd    string   // a name that the goroutines of a client hand on among themselves
-	Workers  int      // goroutines for each of the two, and some more for the crowd
+	Workers  int      // goroutines for each of the three
 }
 
 // Store says how a client reaches the lock service.
