@@ -16,6 +16,7 @@ import (
 // verdict.
 var promises = map[string][]string{
 	"one server that keeps its data": {
+		"internal/faults/timing TestWhatIsClaimedHoldsUnderFaults",
 		"guard/redisstore/timing TestNeverTwoLiveContextsWhateverTheLinkDoes",
 		"guard/redisstore/timing TestTokensRiseWhateverHappensToTheirHolders",
 		"guard/redisstore TestARestartThatKeepsTheDataIsNoticedByNobody",
@@ -23,6 +24,7 @@ var promises = map[string][]string{
 		"model mark | mark expires a while after its token: holds",
 	},
 	"one server with restart grace": {
+		"internal/faults/timing TestWhatIsClaimedHoldsUnderFaults",
 		"guard/redisstore TestRestartGrace",
 		"guard/redisstore/timing/nodes TestANodeRestartedEmptyGivesNoLeaseAwayTwice",
 		"guard/redisstore/timing/nodes TestALeaseThatSurvivesARestartIsRenewedInGrace",
@@ -33,12 +35,14 @@ var promises = map[string][]string{
 		"model redlock | 1 wipe, grace shorter than the TTL: violates ME",
 	},
 	"one server that loses data, without grace": {
+		"internal/faults/timing TestWhatIsClaimedHoldsUnderFaults",
 		"guard/redisstore TestAnEvictedLeaseIsNoticedAtTheNextRenewal",
 		"guard/redisstore/timing/nodes TestWithoutGraceANodeRestartedEmptyGivesALeaseAway",
 		"guard/redisstore TestTokensRiseOverLossOfAllDataAndRestart",
 		"model redlock | 1 wipe, no grace: violates ME",
 	},
 	"primary and replica (Sentinel, Cluster)": {
+		"internal/faults/timing TestWhatIsClaimedHoldsUnderFaults",
 		"guard/redisstore TestAPromotedReplicaWithoutTheLeaseIsNoticedAtTheNextRenewal",
 		"model failover | no grace: violates ME",
 		"model failover | no grace, fail-over takes a tick: holds",
@@ -46,6 +50,7 @@ var promises = map[string][]string{
 		"model failover | no grace, old primary takes writes: violates ORDER",
 	},
 	"guard.Quorum of 3 or 5": {
+		"internal/faults/timing TestWhatIsClaimedHoldsUnderFaults",
 		"guard TestQuorumKeepsTheContract",
 		"guard/redisstore/timing/nodes TestContract",
 		"guard/redisstore/timing/nodes TestANodeRestartedEmptyGivesNoLeaseAwayTwice",
@@ -64,6 +69,7 @@ var promises = map[string][]string{
 		"model redlock | 1 wipe, grace longer than clocks of nodes are apart: holds",
 	},
 	"a client paused beyond its lease": {
+		"internal/faults/timing TestWhatIsClaimedHoldsUnderFaults",
 		"guard/redisstore TestAHolderStoppedBeyondItsLeaseKnowsWhenAwake",
 		"guard/redisstore TestAWaiterStoppedAcrossItsGrantDoesNotEnter",
 		"fence TestPausedHolderLosesNoUpdateIfMarksAreRaisedBeforeTheRead",
@@ -75,6 +81,7 @@ var promises = map[string][]string{
 		"model line | as built, the machine sleeps: holds",
 	},
 	"a clock that is set": {
+		"internal/faults/timing TestWhatIsClaimedHoldsUnderFaults",
 		"model mark | clock steps back less than marks are kept: holds",
 		"model mark | clock steps back as far as marks are kept: violates ORDER",
 		"model redlock | leases end early, no margin: violates ME",

@@ -41,11 +41,12 @@ func NodeLimit(d time.Duration) QuorumOption {
 // left behind. A node that was restarted empty gets a lease back while the
 // majority stands.
 //
-// Mutual exclusion needs clocks that run at about the same rate on a majority of
-// the nodes, and nodes that grant nothing for a while after they were restarted
-// without their data: Request.Grace, which Quorum switches on. Tokens rise
-// strictly whatever clocks and messages do, as long as no majority loses its data
-// at once; see the proof in internal/model.
+// Mutual exclusion needs clocks that run at about the same rate, and nodes that
+// grant nothing for a while after they were restarted without their data:
+// Request.Grace, which Quorum switches on. A clock that steps back does no harm to
+// that; one that steps forward ends the leases on its node, so others that hold
+// them must be a majority. Tokens rise strictly whatever clocks and messages do,
+// as long as no majority loses its data at once; see the proof in internal/model.
 //
 // Waiters poll, paced by [Backoff]: nodes would queue them in different orders.
 // The line and the hand-off inside a process work as ever.

@@ -38,7 +38,28 @@ type Masters []*Server
 // every one of them finds it in order. Redis itself takes 2 s for that.
 func Cluster(t testing.TB, args ...string) Masters {
 	t.Helper()
-	m := Masters(startAll(t, clusterMasters, true, append([]string{"--cluster-enabled", "yes"}, args...)...))
+	m, _ := cluster(t, 0, args)
+	return m
+}
+
+// ClusterWithReplicas is [Cluster] with one replica for each master, in the same
+// order, in step with it.
+func ClusterWithReplicas(t testing.TB, args ...string) (Masters, []*Server) {
+	t.Helper()
+	m, replicas := cluster(t, clusterMasters, args)
+	for i, s := range replicas {
+		s.must("CLUSTER", "REPLICATE", m[i].id())
+	}
+	for _, s := range replicas {
+		s.await("master_link_status:up", "INFO", "replication")
+	}
+	return m, replicas
+}
+
+func cluster(t testing.TB, spare int, args []string) (Masters, []*Server) {
+	t.Helper()
+	all := startAll(t, clusterMasters+spare, setup{bus: true, args: append([]string{"--cluster-enabled", "yes"}, args...)})
+	m := Masters(all[:clusterMasters])
 	for i, s := range m {
 		slots := []string{"CLUSTER", "ADDSLOTS"}
 		first, end := m.slots(i)
@@ -48,20 +69,23 @@ func Cluster(t testing.TB, args ...string) Masters {
 		s.must(slots...)
 		s.must("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // refused once it knows another node
 	}
-	for _, s := range m {
-		for _, other := range m {
+	for _, s := range all {
+		for _, other := range all {
 			if other != s {
 				s.must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port()))
 			}
 		}
 	}
-	for _, s := range m {
-		s.await(fmt.Sprintf("cluster_known_nodes:%d\r", len(m)), "CLUSTER", "INFO")
+	for _, s := range all {
+		s.await(fmt.Sprintf("cluster_known_nodes:%d\r", len(all)), "CLUSTER", "INFO")
 		s.await("cluster_state:ok", "CLUSTER", "INFO")
 		s.ResetStats()
 	}
-	return m
+	return m, all[clusterMasters:]
 }
+
+// id is what a node of a Cluster calls itself.
+func (s *Server) id() string { return strings.TrimSpace(s.must("CLUSTER", "MYID")) }
 
 // slots returns the first slot of node i, and the first after it.
 func (m Masters) slots(i int) (first, end int) {

@@ -118,11 +118,13 @@ func (c *conn) copyRaw(direction int, r *bufio.Reader) {
 
 // deliver writes what is queued until the end of the stream.
 func (c *conn) deliver(direction int) {
+	var last time.Time // when something was delivered
 	for {
 		p, ok := c.out[direction].pop()
 		if !ok {
 			return
 		}
+		last = later(last, p.at)
 		if p.until != nil {
 			select {
 			case <-p.until:
@@ -130,19 +132,27 @@ func (c *conn) deliver(direction int) {
 				return
 			}
 		}
-		if !c.write(direction, p) {
+		if !c.write(direction, p, last) {
 			return
 		}
+		last = time.Now()
 	}
 }
 
-// write waits until the link lets p pass and writes it. It returns false when
-// nothing follows.
-func (c *conn) write(direction int, p packet) bool {
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// write waits until the link lets p pass and writes it; the link was free since
+// last. It returns false when nothing follows.
+func (c *conn) write(direction int, p packet, last time.Time) bool {
 	for {
 		c.proxy.delivering.RLock()
-		stalled, delay, changed := c.proxy.state(direction)
-		wait := time.Until(p.at.Add(delay))
+		stalled, delay, gap, changed := c.proxy.state(direction, len(p.bytes))
+		wait := time.Until(later(p.at.Add(delay), last.Add(gap)))
 		if !stalled && wait <= 0 {
 			more := c.put(direction, p)
 			c.proxy.delivering.RUnlock()

@@ -32,8 +32,9 @@ var errPortTaken = errors.New("redistest: port is taken")
 // process is one redis-server: its fixed port, directory and arguments, and the
 // operating system process that currently runs it, if any.
 type process struct {
+	setup
+
 	binary string
-	args   []string
 	port   int
 	dir    string
 
@@ -43,8 +44,16 @@ type process struct {
 	frozen bool
 }
 
+// setup is what a server is started with.
+type setup struct {
+	args  []string
+	bus   bool           // it needs a port for a Cluster's bus too
+	watch string         // what a Sentinel watches; empty for any other server
+	clock *time.Duration // offset of a wall clock that can be stepped
+}
+
 // launch starts a server on a free port.
-func launch(binary string, cluster bool, args ...string) (*process, error) {
+func launch(binary string, like setup) (*process, error) {
 	root, err := reaperRoot()
 	if err != nil {
 		return nil, err
@@ -53,11 +62,13 @@ func launch(binary string, cluster bool, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{binary: binary, args: args, dir: dir}
-	for range 50 {
-		p.port = freePort(cluster)
-		if err = p.start(); !errors.Is(err, errPortTaken) {
-			break
+	p := &process{binary: binary, setup: like, dir: dir}
+	if err = p.prepare(); err == nil {
+		for range 50 {
+			p.port = freePort(p.bus)
+			if err = p.start(); !errors.Is(err, errPortTaken) {
+				break
+			}
 		}
 	}
 	if err != nil {
@@ -65,6 +76,22 @@ func launch(binary string, cluster bool, args ...string) (*process, error) {
 	}
 	return p, nil
 }
+
+// prepare writes the files that a server finds when it starts.
+func (p *process) prepare() error {
+	if p.watch != "" {
+		if err := os.WriteFile(p.watchFile(), []byte(p.watch), 0o600); err != nil {
+			return err
+		}
+	}
+	if p.clock != nil {
+		return p.setClock(*p.clock)
+	}
+	return nil
+}
+
+// watchFile is where a Sentinel keeps its configuration and what it has seen.
+func (p *process) watchFile() string { return filepath.Join(p.dir, "sentinel.conf") }
 
 // freePort draws a port nobody listens on right now. Another process may take
 // it before the server does; start reports that as errPortTaken.
@@ -107,14 +134,21 @@ func (p *process) start() error {
 		}
 	}
 
-	args := []string{
-		"--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", p.dir,
-		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0",
+	args := []string{"--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", p.dir}
+	if p.watch != "" {
+		args = append([]string{p.watchFile(), "--sentinel"}, args...)
+	} else {
+		args = append(args, "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0")
 	}
 	args = append(args, p.args...)
 	args = append(args, "--daemonize", "no", "--loglevel", "notice", "--logfile", "")
 	cmd := exec.Command(p.binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
+	if p.clock != nil {
+		if cmd.Env, err = p.clockEnv(); err != nil {
+			return err
+		}
+	}
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
@@ -138,7 +172,7 @@ func (p *process) awaitReady(logName string) error {
 		if err != nil {
 			return err
 		}
-		if bytes.Contains(out, []byte("Ready to accept connections")) {
+		if bytes.Contains(out, []byte("Ready to accept connections")) || bytes.Contains(out, []byte("Sentinel ID is")) {
 			return nil
 		}
 		select {

@@ -3,11 +3,13 @@ package redistest_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,6 +40,11 @@ func TestChild(t *testing.T) {
 	case "wait":
 		own, frozen := redistest.Start(t), redistest.Start(t)
 		frozen.Freeze()
+		asleep := exec.Command("sleep", "600")
+		asleep.Stdout = os.Stdout
+		require.NoError(t, asleep.Start())
+		_, err := redistest.Reap(asleep.Process)
+		require.NoError(t, err)
 		fmt.Println("addr", own.Addr())
 		fmt.Println("addr", frozen.Addr())
 		fmt.Println("addr", redistest.Shared(t).Addr())
@@ -79,6 +86,16 @@ func TestServersEndWithAKilledTestBinary(t *testing.T) {
 		}
 	}
 	require.NoError(t, cmd.Process.Kill())
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(soon):
+		t.Fatal("the process that was to be reaped has our output open")
+	}
 	require.Error(t, cmd.Wait())
 	require.Len(t, addrs, 3)
 	requireGone(t, cmd, addrs...)

@@ -15,7 +15,7 @@ import (
 )
 
 // Proxy is a TCP link to one server whose behaviour a test can change while it
-// is in use. It starts in good order; Delay, the Stall methods and Refuse
+// is in use. It starts in good order; Delay, Throttle, the Stall methods and Refuse
 // change it until Pass. Faults in single commands are made by Swallow and its
 // relatives and are independent of that. All methods may be called concurrently.
 //
@@ -46,6 +46,7 @@ type Proxy struct {
 type link struct {
 	stalled [2]bool
 	delay   [2]time.Duration
+	rate    int // bytes a second on each connection and way; 0: no limit
 }
 
 const (
@@ -97,7 +98,7 @@ func Through(proxies ...*Proxy) func(ctx context.Context, network, addr string) 
 	}
 }
 
-// Pass ends Delay, the Stall methods and Refuse. What was held back is
+// Pass ends Delay, Throttle, the Stall methods and Refuse. What was held back is
 // delivered now, in order.
 func (p *Proxy) Pass() {
 	p.t.Helper()
@@ -118,6 +119,11 @@ func (p *Proxy) Pass() {
 // reply longer.
 func (p *Proxy) Delay(request, reply time.Duration) {
 	p.change(func(l *link) { l.delay = [2]time.Duration{toServer: request, toClient: reply} })
+}
+
+// Throttle lets each connection carry that many bytes a second each way.
+func (p *Proxy) Throttle(bytes int) {
+	p.change(func(l *link) { l.rate = bytes })
 }
 
 // Stall turns the link into a black hole: connections are accepted and stay
@@ -209,10 +215,15 @@ func (p *Proxy) change(f func(*link)) {
 	p.changed = make(chan struct{})
 }
 
-func (p *Proxy) state(direction int) (stalled bool, delay time.Duration, changed <-chan struct{}) {
+// state tells whether bytes travel, how long a packet of n bytes takes after it
+// was sent and after the one before it, and when to ask again.
+func (p *Proxy) state(direction, n int) (stalled bool, delay, gap time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.link.stalled[direction], p.link.delay[direction], p.changed
+	if p.link.rate > 0 {
+		gap = time.Duration(n) * time.Second / time.Duration(p.link.rate)
+	}
+	return p.link.stalled[direction], p.link.delay[direction], gap, p.changed
 }
 
 // listen accepts connections unless it does already.

@@ -128,6 +128,20 @@ func TestDelayIsPerDirectionAndDoesNotAddUp(t *testing.T) {
 	reads(t, conn, "+PONG\r\n")
 }
 
+func TestThrottledLinkCarriesItsRateAndNoMore(t *testing.T) {
+	t.Parallel()
+	l := newLink(t)
+	c := l.proxy.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute })
+	l.proxy.Throttle(10_000)
+	began := time.Now()
+	require.NoError(t, c.Set(t.Context(), "k", strings.Repeat("x", 2000), 0).Err())
+	require.GreaterOrEqual(t, time.Since(began), 200*time.Millisecond)
+	l.proxy.Pass()
+	began = time.Now()
+	require.NoError(t, c.Set(t.Context(), "k", strings.Repeat("x", 1_000_000), 0).Err())
+	require.Less(t, time.Since(began), 50*time.Second, "100 s at the old rate")
+}
+
 func TestRefusedConnectionsFailAndPresentOnesLive(t *testing.T) {
 	t.Parallel()
 	l := newLink(t)

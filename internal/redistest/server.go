@@ -28,12 +28,12 @@ func Start(t testing.TB, args ...string) *Server {
 // Nodes starts n servers that know nothing of each other.
 func Nodes(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
-	return startAll(t, n, false, args...)
+	return startAll(t, n, setup{args: args})
 }
 
-// startAll starts n servers at the same time, since each spends most of its
-// start waiting.
-func startAll(t testing.TB, n int, cluster bool, args ...string) []*Server {
+// startAll starts n servers like the one given at the same time, since each
+// spends most of its start waiting.
+func startAll(t testing.TB, n int, like setup) []*Server {
 	t.Helper()
 	binary := Binary(t)
 	type result struct {
@@ -43,7 +43,7 @@ func startAll(t testing.TB, n int, cluster bool, args ...string) []*Server {
 	results := make(chan result, n)
 	for range n {
 		go func() {
-			p, err := launch(binary, cluster, args...)
+			p, err := launch(binary, like)
 			results <- result{p, err}
 		}()
 	}

@@ -2,6 +2,7 @@ package redistest_test
 
 import (
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -210,6 +211,22 @@ func TestClusterOwnsEverySlot(t *testing.T) {
 	assert.NotContains(t, m.CommandStats(), "cluster|keyslot")
 	m.ResetStats()
 	require.NotContains(t, m.CommandStats(), "set")
+}
+
+func TestClusterReplicaTakesOver(t *testing.T) {
+	t.Parallel()
+	m, replicas := redistest.ClusterWithReplicas(t)
+	require.Len(t, replicas, 3)
+	c := m.Client(t, func(o *redis.ClusterOptions) { o.ClusterStateReloadInterval = 100 * time.Millisecond })
+	require.NoError(t, c.Set(t.Context(), "a", "v", 0).Err())
+	i := slices.Index(m, m.Of("a"))
+	require.Eventually(t, func() bool {
+		return slices.Contains(replicas[i].Client(t).Keys(t.Context(), "*").Val(), "a")
+	}, 10*time.Second, 5*time.Millisecond)
+
+	m[i].Kill()
+	require.NoError(t, replicas[i].Client(t).Do(t.Context(), "CLUSTER", "FAILOVER", "TAKEOVER").Err())
+	require.Eventually(t, func() bool { return c.Set(t.Context(), "a", "w", 0).Err() == nil }, 20*time.Second, 10*time.Millisecond)
 }
 
 func TestClusterIsReachedThroughProxies(t *testing.T) {

@@ -24,7 +24,7 @@ func Shared(t testing.TB) *Server {
 	t.Helper()
 	binary := Binary(t)
 	s := &sharedServer
-	s.once.Do(func() { s.p, s.err = launch(binary, false) })
+	s.once.Do(func() { s.p, s.err = launch(binary, setup{}) })
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
