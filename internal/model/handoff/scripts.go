@@ -63,7 +63,7 @@ func (s *state) pass(c *Config) (broken string) {
 }
 
 // ask is acquire and stand. A request with a ticket was answered "queued"
-// before; if it finds the name free it gets it.
+// before; if it finds the name free it gets it, unless the head has asked lately.
 func (s *state) ask(c *Config, o int, ticket bool) (a answer, value uint8, broken string) {
 	if s.tomb.has(o) {
 		return refused, 0, ""
@@ -74,6 +74,10 @@ func (s *state) ask(c *Config, o int, ticket bool) (a answer, value uint8, broke
 	}
 	if s.owner == nobody {
 		mine := ticket || s.queued == 0 || int(s.queue[0]) == o
+		for !mine && s.queued > 0 && s.live[s.queue[0]-1] == 0 {
+			s.dequeue(int(s.queue[0]))
+			mine = s.queued == 0 || int(s.queue[0]) == o
+		}
 		if !mine {
 			broken = s.pass(c)
 			mine = s.owner == nobody && c.Reserve == grants

@@ -49,12 +49,19 @@ func (x *stepper) executes(p int) {
 	if q.request == none {
 		return
 	}
+	x.executesAs(p, q, o, q.ticket)
+	if s := x.from; q.ticket && q.request == asking && s.owner == nobody && s.queued > 0 && int(s.queue[0]) != o {
+		x.executesAs(p, q, o, false) // the head has asked lately
+	}
+}
+
+func (x *stepper) executesAs(p int, q proc, o int, ticket bool) {
 	var a answer
 	var value uint8
 	execute := func(t *state) (broken string) {
 		switch q.request {
 		case asking:
-			a, value, broken = t.ask(&x.Config, o, q.ticket)
+			a, value, broken = t.ask(&x.Config, o, ticket)
 		case renewing:
 			a = t.renew(&x.Config, o)
 		case releasing:
