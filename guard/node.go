@@ -100,14 +100,44 @@ func (n *node) begin(acquirer string) (time.Time, error) {
 	n.owes++
 	if acquirer != "" {
 		delete(n.unasked, acquirer)
-		if n.acquiring == nil {
-			n.acquiring = map[string]flight{}
-		}
-		f := n.acquiring[acquirer]
-		f.n++
-		n.acquiring[acquirer] = f
+		n.expectLocked(acquirer)
 	}
 	return now, nil
+}
+
+// expect counts an acquire of owner's that is about to be sent, so that a release
+// which comes first waits for it; arrived is its end.
+func (n *node) expect(owner string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.expectLocked(owner)
+}
+
+func (n *node) expectLocked(owner string) {
+	if n.acquiring == nil {
+		n.acquiring = map[string]flight{}
+	}
+	f := n.acquiring[owner]
+	f.n++
+	n.acquiring[owner] = f
+}
+
+func (n *node) arrived(owner string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.arrivedLocked(owner)
+}
+
+func (n *node) arrivedLocked(owner string) {
+	f := n.acquiring[owner]
+	if f.n--; f.n > 0 {
+		n.acquiring[owner] = f
+		return
+	}
+	delete(n.acquiring, owner)
+	if f.done != nil {
+		close(f.done)
+	}
 }
 
 // landed waits for the owner's acquires that are on their way, and tells whether
@@ -184,15 +214,7 @@ func (n *node) end(acquirer string, sent time.Time, err *error) {
 	defer n.mu.Unlock()
 	n.owes--
 	if acquirer != "" {
-		f := n.acquiring[acquirer]
-		if f.n--; f.n > 0 {
-			n.acquiring[acquirer] = f
-		} else {
-			delete(n.acquiring, acquirer)
-			if f.done != nil {
-				close(f.done)
-			}
-		}
+		n.arrivedLocked(acquirer)
 	}
 	switch {
 	case errors.Is(*err, errNodeLimit):

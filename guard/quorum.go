@@ -138,7 +138,11 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 func (q *quorum) poll(ctx context.Context, r Request, v *votes) (fence.Token, error) {
 	var agreed atomic.Int64
 	grants := make(chan reply, len(q.nodes))
+	for _, n := range q.nodes {
+		n.expect(r.Owner)
+	}
 	b := q.ask(ctx, r.TTL, func(ctx context.Context, n *node) reply {
+		defer n.arrived(r.Owner)
 		l, err := n.acquire(ctx, r)
 		if _, silent := errors.AsType[*silentError](err); silent {
 			n.skip(r.Owner)
