@@ -232,7 +232,7 @@ func (s *suite) tokensRise() {
 	for i := range 20 {
 		r := s.request()
 		if i%5 == 4 {
-			r.TTL = 20 * time.Millisecond
+			r.TTL = 100 * time.Millisecond
 		}
 		l := s.eventually(r, 5*time.Second)
 		if last > 0 {

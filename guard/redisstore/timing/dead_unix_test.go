@@ -102,6 +102,7 @@ func TestTheDeadAtTheHeadOfAQueueCostLittle(t *testing.T) {
 				})
 				waits(t, rdb, "x", int64(dead+i+1))
 			}
+			time.Sleep(100 * time.Millisecond) // who asked a moment ago is taken to be there
 			released := time.Now()
 			require.NoError(t, held.Release())
 			work.Wait()

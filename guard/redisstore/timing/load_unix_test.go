@@ -121,7 +121,7 @@ func TestWaitersAskSeldomAndNotInStep(t *testing.T) {
 			t.Logf("%d commands in %v, at most %d of %d in %v, %v of processor time", len(asked), hold, crowd, round, slot, used)
 			assert.LessOrEqual(t, len(asked), 1200*int(hold)/int(10*time.Second))
 			assert.LessOrEqual(t, crowd, max(round*3/10, 2), "in step")
-			assert.LessOrEqual(t, used, hold/10)
+			assert.LessOrEqual(t, used, hold/10*time.Duration(1+tc.processes/50)) // many clients cost more
 			assert.LessOrEqual(t, p.Commands()["evalsha"]+p.Commands()["eval"], max(5, int64(hold/(tc.ttl*9/10/3))+1), "an idle holder only renews")
 
 			released := time.Now()

@@ -26,6 +26,7 @@ type supervisor struct {
 	group    *group
 	tty      *terminal // nil unless the command has the keyboard
 	watchdog *watchdog
+	kills    time.Time // when the watchdog does, as it was told last
 	lost     bool      // the lease is known to be lost
 	lostAt   time.Time // since when
 	told     bool      // the group was told to end
@@ -46,7 +47,7 @@ func (s *supervisor) run(path string, command []string) (code int, err error) {
 	if s.group, ready, err = start(path, command, environ(s.held, s.name), s.tty); err != nil {
 		return 0, err
 	}
-	s.watchdog.expect(s.group.id, time.Until(s.deadline()))
+	s.expect(s.deadline())
 	ready()
 	s.supervise()
 	return s.group.code(), nil
@@ -60,7 +61,7 @@ func (s *supervisor) supervise() {
 		timer.Reset(s.enforce())
 		select {
 		case <-s.group.gone:
-			s.told = s.told || !time.Now().Before(s.deadline()) // by the watchdog
+			s.expect(s.deadline())
 			return
 		case <-lost:
 			lost, s.lost, s.lostAt = nil, true, time.Now()
@@ -73,6 +74,14 @@ func (s *supervisor) supervise() {
 		case <-timer.C:
 		}
 	}
+}
+
+// expect tells the watchdog when to kill the group. If what it was told last is
+// past, it has done so: this process was stopped, or could not run.
+func (s *supervisor) expect(deadline time.Time) {
+	s.told = s.told || !s.kills.IsZero() && !time.Now().Before(s.kills)
+	s.kills = deadline
+	s.watchdog.expect(s.group.id, time.Until(deadline))
 }
 
 // deadline is when the group is killed: ahead of the lease's local end by a
@@ -91,7 +100,7 @@ func (s *supervisor) deadline() time.Time {
 // again. The lease may have been renewed since the last look.
 func (s *supervisor) enforce() time.Duration {
 	now, deadline := time.Now(), s.deadline()
-	s.watchdog.expect(s.group.id, time.Until(deadline))
+	s.expect(deadline)
 	stop := s.held.Until().Add(-s.margin)
 	switch {
 	case !now.Before(deadline):

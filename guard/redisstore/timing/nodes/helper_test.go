@@ -28,11 +28,11 @@ const (
 	grace = 4 // seconds that a node must be up with MaxTTL(ttl)
 )
 
-// TestMain runs more tests at a time than there are processors: they mostly wait.
+// TestMain runs a few tests at a time: they mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		_ = flag.Set("test.parallel", "12") // it is a number
+		_ = flag.Set("test.parallel", "4") // it is a number
 	}
 	os.Exit(m.Run())
 }
