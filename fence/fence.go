@@ -58,6 +58,7 @@ type StaleError struct {
 	Presented, Seen Token
 }
 
+// Error names the lock and what was wrong with the token.
 func (e *StaleError) Error() string {
 	if e.Presented == e.Seen {
 		return fmt.Sprintf("fence: token %d of %q was seen from another owner", e.Presented, e.Name)
