@@ -17,7 +17,7 @@ func TestConnectChoosesTheClientByTheURL(t *testing.T) {
 	for url, want := range map[string]redis.UniversalClient{
 		"redis://u:p@localhost:6380/3":                         &redis.Client{},
 		"rediss://localhost":                                   &redis.Client{},
-		"unix:///tmp/redis.sock":                               &redis.Client{},
+		"unix:///run/redis.sock":                               &redis.Client{},
 		"redis://localhost:6379?addr=localhost:6380":           &redis.ClusterClient{},
 		"redis://localhost:26379?master_name=m&addr=other:263": &redis.Client{},
 		"redis://localhost:26379?master_name=m":                &redis.Client{},
