@@ -11,17 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// firstAcquire calls see at the first acquire, and grants all of them.
+// firstAcquire calls see at the first acquire, and then grants all of them.
 type firstAcquire struct {
 	Locker
 	calls *atomic.Int32
 	see   func(owner string)
+	saw   chan struct{}
 }
 
 func (f firstAcquire) Acquire(_ context.Context, r Request) (Lease, error) {
 	if f.calls.Add(1) == 1 {
 		f.see(r.Owner)
+		close(f.saw)
 	}
+	<-f.saw
 	now := time.Now()
 	return Lease{Request: r, Token: max(r.Propose, 1), Since: now, Until: Until(now, r.TTL)}, nil
 }
@@ -32,7 +35,7 @@ func TestAQuorumExpectsEveryAcquireBeforeItSendsTheFirst(t *testing.T) {
 	var q *quorum
 	var calls atomic.Int32
 	seen := 0
-	node := firstAcquire{calls: &calls, see: func(owner string) {
+	node := firstAcquire{calls: &calls, saw: make(chan struct{}), see: func(owner string) {
 		for _, n := range q.nodes {
 			n.mu.Lock()
 			if n.acquiring[owner].n > 0 {
