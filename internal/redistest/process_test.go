@@ -37,6 +37,13 @@ func TestChild(t *testing.T) {
 		t.Run("b", func(t *testing.T) { redistest.Start(t) })
 	case "shared":
 		fmt.Println("addr", redistest.Shared(t).Addr())
+	case "paused":
+		began := time.Now()
+		redistest.Paused(began)
+		fmt.Println("go")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		fmt.Println(redistest.Paused(began).Milliseconds())
+		fmt.Println(redistest.Paused(time.Now()).Milliseconds())
 	case "wait":
 		own, frozen := redistest.Start(t), redistest.Start(t)
 		frozen.Freeze()

@@ -23,7 +23,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestMain(m *testing.M) { clitest.Main(m.Run) }
+func TestMain(m *testing.M) {
+	clitest.Main(func() int {
+		redistest.Paused(time.Now())
+		return m.Run()
+	})
+}
 
 const (
 	runs   = 20
@@ -59,7 +64,7 @@ func ends(t *testing.T, rdb *redis.Client, names []string) []time.Time {
 // TestGroupIsGoneBeforeTheLeaseOfAFrozenServerEnds freezes the server under 20
 // commands. Half of them end when told to, half have to be killed.
 func TestGroupIsGoneBeforeTheLeaseOfAFrozenServerEnds(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 6 * time.Second
 	s := redistest.Start(t)
 	rdb := s.Client(t)
 	var all []*clitest.Process
@@ -75,6 +80,7 @@ func TestGroupIsGoneBeforeTheLeaseOfAFrozenServerEnds(t *testing.T) {
 	}
 	end := ends(t, rdb, names)
 	s.Freeze()
+	frozen := time.Now()
 
 	inTime := 0
 	for i, l := range said {
@@ -85,6 +91,7 @@ func TestGroupIsGoneBeforeTheLeaseOfAFrozenServerEnds(t *testing.T) {
 			told = l.At
 		}
 		l.Over()
+		deadline = deadline.Add(redistest.Paused(frozen))
 		t.Logf("run %d: told %v and gone %v before its end", i, deadline.Sub(told), deadline.Sub(l.At))
 		if !l.At.After(deadline) && (i%2 == 0 || deadline.Sub(told) > ttl/8) {
 			inTime++
@@ -106,7 +113,7 @@ func TestGroupIsGoneBeforeTheLeaseOfAFrozenServerEnds(t *testing.T) {
 // TestGroupIsGoneBeforeTheLeaseEndsThoughHoldfastIsStopped leaves it to the
 // watchdog alone.
 func TestGroupIsGoneBeforeTheLeaseEndsThoughHoldfastIsStopped(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 6 * time.Second
 	s := redistest.Start(t)
 	rdb := s.Client(t)
 	var all []*clitest.Process
@@ -121,13 +128,14 @@ func TestGroupIsGoneBeforeTheLeaseEndsThoughHoldfastIsStopped(t *testing.T) {
 		require.Equal(t, "up", l.Next())
 	}
 	end := ends(t, rdb, names)
+	stopped := time.Now()
 	for _, p := range all {
 		p.Signal(syscall.SIGSTOP)
 	}
 	inTime := 0
 	for i, l := range said {
 		l.Over()
-		late := l.At.Sub(end[i].Add(-ttl / 100))
+		late := l.At.Sub(end[i].Add(-ttl/100)) - redistest.Paused(stopped)
 		t.Logf("run %d: gone %v before its end", i, -late)
 		if late <= 0 {
 			inTime++

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/guard"
 	"github.com/holdfast-go/holdfast/guard/redisstore"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // TestMain runs parallel tests, which do nothing but wait, all at once.
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		_ = flag.Set("test.parallel", "16") // it is a number
 	}
+	redistest.Paused(time.Now())
 	os.Exit(m.Run())
 }
 
@@ -49,11 +51,16 @@ type durations struct {
 	list []time.Duration
 }
 
+// add is called at the end of what it measures. Pauses of the machine do not count.
 func (d *durations) add(took time.Duration) {
+	took -= redistest.Paused(time.Now().Add(-took))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.list = append(d.list, took)
 }
+
+// took is the time since start without pauses of the machine.
+func took(start time.Time) time.Duration { return time.Since(start) - redistest.Paused(start) }
 
 // within checks that 19 of 20 measurements are within the bound, and all within
 // five times as much.
