@@ -23,7 +23,8 @@ func TestPausedIsHowLongTheProcessDidNotRun(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "go" {
+	for lines.Text() != "go" {
+		require.True(t, lines.Scan())
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(stop)
