@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,6 +42,9 @@ type lane struct {
 	rdb   redis.UniversalClient
 	quick bool // there is a client for that, see shortcut
 
+	bunches bool         // see OneServer
+	refused atomic.Int64 // when a bunch was last, in Unix ns
+
 	mu     sync.Mutex
 	queue  []*request
 	late   deadlines
@@ -62,8 +66,8 @@ type load struct {
 	batch []*request
 }
 
-func newLane(rdb redis.UniversalClient) *lane {
-	l := &lane{rdb: rdb, loads: make(chan load, maxWidth)}
+func newLane(rdb redis.UniversalClient, bunches bool) *lane {
+	l := &lane{rdb: rdb, bunches: bunches, loads: make(chan load, maxWidth)}
 	l.late.lane = l
 	if c, ok := rdb.(*redis.Client); ok {
 		if t := c.Options().ReadTimeout; t <= 0 || t > quickWithin {
@@ -234,11 +238,7 @@ func (l *lane) send(ctx context.Context, batch []*request) {
 	if len(batch) == 1 {
 		_ = l.rdb.Process(ctx, batch[0].cmd) // the command keeps its error
 	} else {
-		p := l.rdb.Pipeline()
-		for _, q := range batch {
-			_ = p.Process(ctx, q.cmd)
-		}
-		_, _ = p.Exec(ctx)
+		l.sendAll(ctx, batch)
 	}
 	l.mu.Lock()
 	l.answeredLocked(sent)

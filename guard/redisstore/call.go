@@ -154,6 +154,15 @@ func (e *engine) standRequest(r guard.Request, graceSeconds int64, channel, tick
 	return q
 }
 
+func (e *engine) renewRequest(l guard.Lease) *request {
+	q := e.get(renewScript)
+	e.putKeys(q, l.Name, l.Owner)
+	q.put(l.Owner)
+	q.putInt(l.TTL.Milliseconds())
+	q.putInt(int64(l.Token))
+	return q
+}
+
 func (e *engine) leaveRequest(l guard.Lease, late bool) *request {
 	q := e.get(leaveScript)
 	e.putKeys(q, l.Name, l.Owner)

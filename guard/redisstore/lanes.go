@@ -17,7 +17,7 @@ type lanes struct {
 	reuse  bool // commands may be used again: no client keeps a Cluster slot in them
 }
 
-func (l *lanes) init(rdb redis.UniversalClient) {
+func (l *lanes) init(rdb redis.UniversalClient, bunches bool) {
 	l.rdb = rdb
 	switch rdb.(type) {
 	case *redis.ClusterClient, *redis.Ring:
@@ -25,7 +25,7 @@ func (l *lanes) init(rdb redis.UniversalClient) {
 	case *redis.Client:
 		l.reuse = true
 	}
-	l.single = newLane(rdb)
+	l.single = newLane(rdb, bunches)
 }
 
 // of is the lane for a key. A node that cannot be found out has no lane of its
@@ -42,7 +42,7 @@ func (l *lanes) of(q *request) *lane {
 	defer l.mu.Unlock()
 	lane := l.byNode[node]
 	if lane == nil {
-		lane = newLane(l.rdb)
+		lane = newLane(l.rdb, false)
 		l.byNode[node] = lane
 	}
 	return lane

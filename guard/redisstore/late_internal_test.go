@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,8 @@ import (
 
 // fakeServer does what answer says, and then answers all it was sent.
 type fakeServer struct {
-	answer func()
+	answer  func()
+	refuses error // of commands for several names
 
 	mu   sync.Mutex
 	sent []redis.Cmder
@@ -42,7 +44,12 @@ func (s *fakeServer) serve(cmds ...redis.Cmder) {
 	s.mu.Unlock()
 	s.answer()
 	for _, cmd := range cmds {
-		cmd.(*once).SetVal("D")
+		names := cmd.Args()[2].(int)
+		if names > 1 && s.refuses != nil {
+			cmd.SetErr(s.refuses)
+			continue
+		}
+		cmd.(*once).SetVal(strings.Repeat("D\n", names-1) + "D")
 	}
 }
 
@@ -59,7 +66,7 @@ func fakeLane(t *testing.T, answer func()) (*lane, *fakeServer) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	rdb.AddHook(s)
 	t.Cleanup(func() { _ = rdb.Close() })
-	return newLane(struct{ redis.UniversalClient }{rdb}), s
+	return newLane(struct{ redis.UniversalClient }{rdb}, false), s
 }
 
 // until is a context of which the deadline is all that ends it.

@@ -131,27 +131,28 @@ func (l *locker) Renew(ctx context.Context, old guard.Lease) (guard.Lease, error
 	if ctx.Err() != nil {
 		return guard.Lease{}, context.Cause(ctx)
 	}
-	q := l.get(renewScript)
-	l.putKeys(q, old.Name, old.Owner)
-	q.put(old.Owner)
-	q.putInt(old.TTL.Milliseconds())
-	q.putInt(int64(old.Token))
-	res, err := l.call(ctx, old.Name, q, func() {})
+	res, err := l.call(ctx, old.Name, l.renewRequest(old), func() {})
+	if err == nil && res.answer.kind == 'S' {
+		q := l.renewRequest(old)
+		q.alone = true
+		res, err = l.call(ctx, old.Name, q, func() {})
+	}
 	if err != nil {
 		return guard.Lease{}, err
 	}
-	lost := &guard.LostError{Name: old.Name, Token: old.Token, Reason: guard.LostGone}
 	switch res.answer.kind {
 	case 'G':
 		old.Since, old.Until, old.Waiters = res.sent, guard.Until(res.sent, old.TTL), res.answer.waiting
 		old.Token = res.answer.token
 		return old, nil
+	case 'N':
+		return guard.Lease{}, &guard.LostError{Name: old.Name, Token: old.Token, Reason: guard.LostGone}
+	case 'O':
+		return guard.Lease{}, &guard.LostError{Name: old.Name, Token: old.Token, Reason: guard.LostTaken}
 	case 'R':
 		return guard.Lease{}, fmt.Errorf("%w: token %d is more than 1h ahead of the server's time", guard.ErrInvalid, old.Token)
-	case 'O':
-		lost.Reason = guard.LostTaken
 	}
-	return guard.Lease{}, lost
+	return guard.Lease{}, fmt.Errorf("redisstore: answer %q to renew", res.answer.kind)
 }
 
 func (l *locker) Release(ctx context.Context, lease guard.Lease) error {

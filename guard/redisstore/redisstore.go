@@ -27,6 +27,12 @@
 // rise if no mark was ahead of the clock that mints next; a mark is ahead of its
 // own server's clock by 60 s at most.
 //
+// # Commands
+//
+// A lone acquire is one script call, and so is its release. Requests that are made
+// while others are on their way go together, without a timer that holds any back:
+// in a pipeline, and with [OneServer] in calls for many names.
+//
 // # Rights
 //
 // An ACL user needs
@@ -98,6 +104,27 @@ func ClaimWindow(d time.Duration) Option {
 	})
 }
 
+// OneServer says that all keys are on one server, whatever their names: the client
+// is a *redis.Client, Sentinel's included, and no proxy that spreads keys over
+// servers (Envoy, twemproxy) stands behind it. Then up to 32 requests for different
+// names that are made at once share a script call, which names the keys of all and
+// does for each what a call of its own would have done: the server needs half the
+// time. If it is not true, two processes may hold one name at once, since such a
+// proxy sends a call to where its first key belongs.
+//
+// A call for many names that is refused, for want of the right to one of them say,
+// is made again name by name, and for a minute no other is tried.
+func OneServer() Option {
+	return option(func(e *engine) error {
+		switch e.rdb.(type) {
+		case *redis.ClusterClient, *redis.Ring:
+			return fmt.Errorf("%w: OneServer: a %T spreads keys over servers", guard.ErrInvalid, e.rdb)
+		}
+		e.oneServer = true
+		return nil
+	})
+}
+
 // Store is one logical Redis: the exclusive lock, and the way to its other
 // kinds. It needs no Close: its subscription opens with the first waiter and
 // closes 10 s after the last. All methods may be called concurrently.
@@ -124,7 +151,7 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Store, error) {
 			return nil, err
 		}
 	}
-	e.lanes.init(rdb)
+	e.lanes.init(rdb, e.oneServer)
 	e.wakes.init(e)
 	return &Store{Locker: &locker{e, handOffs}, engine: e}, nil
 }
@@ -136,11 +163,12 @@ func (s *Store) Fair() guard.Locker { return &locker{s.engine, 0} }
 
 // engine is what all kinds of a Store share.
 type engine struct {
-	rdb    redis.UniversalClient
-	prefix string
-	claim  time.Duration
-	maxTTL time.Duration
-	grace  bool // RestartGrace
+	rdb       redis.UniversalClient
+	prefix    string
+	oneServer bool
+	claim     time.Duration
+	maxTTL    time.Duration
+	grace     bool // RestartGrace
 
 	lanes    lanes
 	wakes    wakes

@@ -33,7 +33,8 @@ var renewLua string
 type script struct {
 	source     string
 	sha        string
-	keys, args int
+	keys, args int  // for each name
+	bunches    bool // it takes several names
 	pool       sync.Pool
 }
 
@@ -44,13 +45,19 @@ func newScript(source string, keys, args int) *script {
 	return s
 }
 
+func newBunchScript(source string, keys, args int) *script {
+	s := newScript(source, keys, args)
+	s.bunches = true
+	return s
+}
+
 var (
-	acquireScript     = newScript(acquireLua, 2, 3)
-	acquireWithScript = newScript(acquireLua, 2, 6)
+	acquireScript     = newBunchScript(acquireLua, 2, 3)
+	acquireWithScript = newBunchScript(acquireLua, 2, 6)
 	standScript       = newScript(standLua, 5, 10)
-	releaseScript     = newScript(releaseLua, 1, 1)
+	releaseScript     = newBunchScript(releaseLua, 1, 1)
 	leaveScript       = newScript(leaveLua, 5, 6)
-	renewScript       = newScript(renewLua, 2, 3)
+	renewScript       = newBunchScript(renewLua, 2, 3)
 )
 
 // once is a command that go-redis sends at most once: a copy sent behind our
@@ -93,6 +100,7 @@ type request struct {
 	texts  []text // what values point to
 	filled int
 	self   [1]*request   // a batch of its own
+	alone  bool          // in no bunch
 	done   chan struct{} // receives once the answer is there
 
 	// of deadlines
@@ -129,6 +137,7 @@ func (s *script) get() *request {
 	q.cmd.SetErr(nil)
 	q.cmd.SetVal("")
 	q.cmd.quick = false
+	q.alone = false
 	return q
 }
 
@@ -139,6 +148,7 @@ func (q *request) recycle() { q.script.pool.Put(q) }
 // once more. With the source the server need not know the script.
 func (q *request) again(withSource bool) *request {
 	c := q.script.fresh()
+	c.alone = q.alone
 	for i := range q.texts {
 		c.texts[i].b = append(c.texts[i].b, q.texts[i].b...)
 	}

@@ -25,6 +25,10 @@ func holdfasts() []Contestant {
 			In: "w3 w4", Open: openFair,
 		},
 		{
+			Name: "holdfast-one", About: "redisstore's OneServer: requests made at once share script calls",
+			In: "w1 w2 w5", Open: openOneServer,
+		},
+		{
 			Name: "holdfast-quorum", About: "guard.Quorum of five servers, with restart grace",
 			In: "w6", Open: openQuorum, Nodes: 5,
 		},
@@ -35,9 +39,15 @@ func holdfasts() []Contestant {
 // from it: the ceiling of TTLs and 1 %, two seconds, and one for rounding.
 func Grace(ttl time.Duration) time.Duration { return ttl + ttl/100 + 4*time.Second }
 
-func openHoldfast(_ context.Context, env Env) (Session, error) {
+func openHoldfast(_ context.Context, env Env) (Session, error) { return open(env) }
+
+func openOneServer(_ context.Context, env Env) (Session, error) {
+	return open(env, redisstore.OneServer())
+}
+
+func open(env Env, opts ...redisstore.Option) (Session, error) {
 	rdb := client(env.Addrs[0])
-	store, err := redisstore.New(rdb)
+	store, err := redisstore.New(rdb, opts...)
 	if err != nil {
 		return nil, err
 	}

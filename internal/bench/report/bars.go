@@ -86,14 +86,18 @@ func w1Bars() []bar {
 func w2Bars() []bar {
 	s := func(shape string) series { return series{"w2", shape, "holdfast", "pairs/s"} }
 	cpu := series{"w2", g256, "ceiling", "server CPU µs"}
+	one64, one256 := by(s(g64), "holdfast-one"), by(s(g256), "holdfast-one")
 	return []bar{
 		atLeast("W2 pairs/s at 1, × floor", s(g1), 0.9).than(by(s(g1), "floor")),
 		atLeast("W2 pairs/s at 64, × floor", s(g64), 2.0).than(by(s(g64), "floor")),
 		atLeast("W2 pairs/s at 256, × floor", s(g256), 2.5).than(by(s(g256), "floor")),
 		atLeast("W2 pairs/s at 64, × ceiling", s(g64), 0.85).than(by(s(g64), "ceiling")),
 		atLeast("W2 pairs/s at 256, × ceiling", s(g256), 0.85).than(by(s(g256), "ceiling")),
+		atLeast("W2 pairs/s at 64, OneServer, × ceiling", one64, 0.85).than(by(s(g64), "ceiling")),
+		atLeast("W2 pairs/s at 256, OneServer, × ceiling", one256, 0.85).than(by(s(g256), "ceiling")),
 		atMost("W2 server CPU µs per pair of our scripts, in the ceiling's pipelines", cpu, 10),
 		atMost("W2 server CPU µs per pair at 256", by(cpu, "holdfast"), 10),
+		atMost("W2 server CPU µs per pair at 256, OneServer", by(cpu, "holdfast-one"), 10),
 	}
 }
 
