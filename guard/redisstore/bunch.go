@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxBunch  = 32          // names in one call: the server does nothing else for some 100 µs
+	maxBunch  = 32          // names in one call, in which the server serves nobody else
 	bunchless = time.Minute // after a bunch was refused
 )
 

@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -31,6 +32,7 @@ type wakes struct {
 	engine *engine
 	id     string // names the channel of this process
 
+	n       atomic.Int32 // owners in byOwner: nearly every lock is free, and asks whether it is one of them
 	mu      sync.Mutex
 	byOwner map[string]*waiter
 	sweep   int
@@ -75,6 +77,9 @@ func (ws *wakes) init(e *engine) {
 }
 
 func (ws *wakes) find(owner string) *waiter {
+	if ws.n.Load() == 0 {
+		return nil
+	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return ws.byOwner[owner]
@@ -94,6 +99,7 @@ func (ws *wakes) expect(r guard.Request) *waiter {
 	}
 	w := &waiter{wakes: ws, request: r, wake: make(chan struct{}, 1), ticket: ""}
 	ws.byOwner[r.Owner] = w
+	ws.n.Store(int32(len(ws.byOwner)))
 	if w.sub = ws.subs[ws.node(r.Name)]; w.sub != nil {
 		w.sub.useLocked()
 	}
@@ -187,6 +193,9 @@ func (ws *wakes) hold(owner string) {
 
 // leaving notes that a release of owner is under way.
 func (ws *wakes) leaving(owner string) {
+	if ws.n.Load() == 0 {
+		return
+	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w := ws.byOwner[owner]; w != nil {
@@ -197,6 +206,9 @@ func (ws *wakes) leaving(owner string) {
 
 // drop forgets an owner after its release is done.
 func (ws *wakes) drop(owner string) {
+	if ws.n.Load() == 0 {
+		return
+	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.removeLocked(owner)
@@ -206,6 +218,7 @@ func (ws *wakes) removeLocked(owner string) {
 	if w := ws.byOwner[owner]; w != nil {
 		w.holdLocked()
 		delete(ws.byOwner, owner)
+		ws.n.Store(int32(len(ws.byOwner)))
 	}
 }
 
