@@ -32,6 +32,7 @@ type Store struct {
 	Via       map[string]string // links to take instead of a server's address
 	MaxTTL    time.Duration
 	Grace     bool
+	OneServer bool // requests for several names share calls
 	NodeLimit time.Duration
 }
 

@@ -29,6 +29,9 @@ func (s Store) open(wrap guard.Layer) (guard.Locker, error) {
 		if s.Grace {
 			opts = append(opts, redisstore.RestartGrace())
 		}
+		if s.OneServer {
+			opts = append(opts, redisstore.OneServer())
+		}
 		store, err := redisstore.New(rdb, opts...)
 		if err != nil {
 			return nil, err

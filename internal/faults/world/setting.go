@@ -168,9 +168,9 @@ func (s Setting) Open(t testing.TB) *World {
 	return w
 }
 
-// Store is how clients of a side reach the service.
+// Store is how clients of a side reach the service. Those of one side share calls.
 func (w *World) Store(side int) client.Store {
-	s := client.Store{Kind: client.Single, Via: map[string]string{}, Grace: w.announce}
+	s := client.Store{Kind: client.Single, Via: map[string]string{}, Grace: w.announce, OneServer: side == 1 && w.masters == nil}
 	if w.Grace > 0 || w.nodes > 0 {
 		s.MaxTTL = time.Second
 	}
