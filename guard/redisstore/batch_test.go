@@ -73,13 +73,20 @@ func (s *sends) all() (lists [][]string, flat []string) {
 // it sends.
 func batches(t *testing.T) (*redistest.Server, *redistest.Proxy, *redisstore.Store, *sends) {
 	t.Helper()
+	return watched(t, func(rdb *redis.Client) *redisstore.Store {
+		return newStore(t, struct{ redis.UniversalClient }{rdb}) // so that nobody sends on his own
+	})
+}
+
+func watched(t *testing.T, open func(*redis.Client) *redisstore.Store) (*redistest.Server, *redistest.Proxy, *redisstore.Store, *sends) {
+	t.Helper()
 	s := redistest.Start(t)
 	load(t, s.Client(t))
 	p := redistest.NewProxy(t, s.Addr())
 	rdb := p.Client(t)
 	seen := &sends{}
 	rdb.AddHook(seen)
-	return s, p, newStore(t, struct{ redis.UniversalClient }{rdb}), seen // so that nobody sends on his own
+	return s, p, open(rdb), seen
 }
 
 // together makes the calls f(0) … f(n-1) go in one batch.

@@ -30,6 +30,10 @@ func TestContract(t *testing.T) {
 		rdb := redistest.Start(t).Client(t)
 		guardtest.Run(t, guardtest.Config{New: func(t *testing.T) guard.Locker { return newStore(t, rdb).Fair() }})
 	})
+	t.Run("one server", func(t *testing.T) {
+		rdb := redistest.Start(t).Client(t)
+		guardtest.Run(t, guardtest.Config{New: func(t *testing.T) guard.Locker { return newStore(t, rdb, redisstore.OneServer()) }})
+	})
 	t.Run("prefix", func(t *testing.T) {
 		rdb := redistest.Start(t).Client(t)
 		guardtest.Run(t, guardtest.Config{New: func(t *testing.T) guard.Locker {
