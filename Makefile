@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test lint cover fuzz mutate model bench faults
+.PHONY: help test lint cover fuzz mutate model bench faults newest
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,3 +27,6 @@ bench: ## measure us, other lock libraries and the bare client side by side
 
 faults: ## the long share of the fault suite
 	cd internal/faults && go run . $(ARGS)
+
+newest: ## test a copy with the newest release of each dependency
+	@bash .ci/newest.sh

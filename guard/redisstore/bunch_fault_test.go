@@ -160,7 +160,7 @@ func TestCallsForManyNamesKeepHoldersApart(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	var guards []*guard.Guard
 	for _, store := range []*redisstore.Store{newStore(t, p.Client(t), redisstore.OneServer()), newStore(t, s.Client(t))} {
-		g, err := guard.New(store, guard.TTL(500*time.Millisecond))
+		g, err := guard.New(store, guard.TTL(5*time.Second))
 		require.NoError(t, err)
 		guards = append(guards, g)
 	}
