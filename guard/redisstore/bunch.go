@@ -16,8 +16,8 @@ const (
 )
 
 // bunch is several requests of one script as one call. It is executed as if they
-// had come one after another, for half the work of the server, and it is one
-// command for the client. A failure of one request is its own: the others are
+// had come one after another, for less work of the server, and it is one command
+// for the client. A failure of one request is its own: the others are
 // carried out, and it is answered that it has to ask again, in another way. See
 // OneServer for where there are any.
 type bunch struct {

@@ -108,8 +108,8 @@ func ClaimWindow(d time.Duration) Option {
 // is a *redis.Client, Sentinel's included, and no proxy that spreads keys over
 // servers (Envoy, twemproxy) stands behind it. Then up to 32 requests for different
 // names that are made at once share a script call, which names the keys of all and
-// does for each what a call of its own would have done: the server needs half the
-// time. If it is not true, two processes may hold one name at once, since such a
+// does for each what a call of its own would have done: a third less work for the
+// server. If it is not true, two processes may hold one name at once, since such a
 // proxy sends a call to where its first key belongs.
 //
 // A call for many names that is refused, for want of the right to one of them say,
