@@ -24,8 +24,8 @@ type Scene struct {
 
 const (
 	stageName  = "stock"
-	stageLimit = 20 * time.Second  // for what comes soon
-	renewal    = "Extends a lease" // in the text of the script that also writes tokens back
+	stageLimit = 20 * time.Second // for what comes soon
+	renewal    = "Extends leases" // in the text of the script that also writes tokens back
 )
 
 // Scenes are all there are.
