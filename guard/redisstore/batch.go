@@ -47,6 +47,7 @@ type lane struct {
 
 	mu     sync.Mutex
 	queue  []*request
+	called bool // a worker is on its way to take what is in the queue
 	late   deadlines
 	flying int
 	lastGo time.Time
@@ -60,7 +61,8 @@ type lane struct {
 }
 
 // load is a batch with a context for go-redis: it ends with nobody's, and has
-// the values of the one who sent it.
+// the values of the one who sent it. Without a batch it is what is in the queue by
+// the time that all who can run have asked.
 type load struct {
 	ctx   context.Context
 	batch []*request
@@ -89,6 +91,13 @@ func (l *lane) do(ctx context.Context, q *request, now time.Time) (sent, stuck b
 	}
 	l.mu.Lock()
 	switch {
+	case q.patient && l.flying < width:
+		l.queue = append(l.queue, q)
+		if !l.called {
+			l.called = true
+			l.flying++
+			l.handLocked(load{ctx: context.WithoutCancel(ctx)})
+		}
 	case l.flying < width && len(l.queue) == 0 && l.quickLocked(now):
 		l.flying++
 		l.lastGo = now
@@ -165,6 +174,10 @@ func (l *lane) answeredLocked(sent time.Time) {
 // takeLocked counts a batch as on its way and returns what has gathered for it.
 func (l *lane) takeLocked(most int) []*request {
 	l.flying++
+	return l.unqueueAllLocked(most)
+}
+
+func (l *lane) unqueueAllLocked(most int) []*request {
 	l.lastGo = time.Now()
 	n := min(len(l.queue), most)
 	if n == 0 {
@@ -193,7 +206,16 @@ func (l *lane) work(next load) {
 	idle := time.NewTimer(parkFor)
 	defer idle.Stop()
 	for {
-		l.send(next.ctx, next.batch)
+		if next.batch == nil {
+			runtime.Gosched()
+			l.mu.Lock()
+			l.called = false
+			next.batch = l.unqueueAllLocked(maxBatch)
+			l.mu.Unlock()
+		}
+		if len(next.batch) > 0 {
+			l.send(next.ctx, next.batch)
+		}
 		if len(next.batch) > 1 {
 			runtime.Gosched() // those who were answered ask for more, and share the next batch
 		}

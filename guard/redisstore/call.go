@@ -160,6 +160,7 @@ func (e *engine) renewRequest(l guard.Lease) *request {
 	q.put(l.Owner)
 	q.putInt(l.TTL.Milliseconds())
 	q.putInt(int64(l.Token))
+	q.patient = true // renewals come in groups
 	return q
 }
 

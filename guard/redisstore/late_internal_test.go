@@ -22,8 +22,9 @@ type fakeServer struct {
 	answer  func()
 	refuses error // of commands for several names
 
-	mu   sync.Mutex
-	sent []redis.Cmder
+	mu      sync.Mutex
+	sent    []redis.Cmder
+	batches []int // how many at a time
 }
 
 func (*fakeServer) DialHook(redis.DialHook) redis.DialHook {
@@ -41,6 +42,7 @@ func (s *fakeServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Proces
 func (s *fakeServer) serve(cmds ...redis.Cmder) {
 	s.mu.Lock()
 	s.sent = append(s.sent, cmds...)
+	s.batches = append(s.batches, len(cmds))
 	s.mu.Unlock()
 	s.answer()
 	for _, cmd := range cmds {

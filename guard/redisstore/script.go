@@ -94,14 +94,15 @@ func (shortcut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // request is a script call on its way. It belongs to the lane until done; a
 // caller that stops waiting leaves it behind and never uses it again.
 type request struct {
-	script *script
-	cmd    *once
-	values []any  // evalsha, sha, number of keys, keys, arguments
-	texts  []text // what values point to
-	filled int
-	self   [1]*request   // a batch of its own
-	alone  bool          // in no bunch
-	done   chan struct{} // receives once the answer is there
+	script  *script
+	cmd     *once
+	values  []any  // evalsha, sha, number of keys, keys, arguments
+	texts   []text // what values point to
+	filled  int
+	self    [1]*request   // a batch of its own
+	alone   bool          // in no bunch
+	patient bool          // nobody minds if others are asked first
+	done    chan struct{} // receives once the answer is there
 
 	// of deadlines
 	by         time.Time
@@ -137,7 +138,7 @@ func (s *script) get() *request {
 	q.cmd.SetErr(nil)
 	q.cmd.SetVal("")
 	q.cmd.quick = false
-	q.alone = false
+	q.alone, q.patient = false, false
 	return q
 }
 
@@ -148,7 +149,7 @@ func (q *request) recycle() { q.script.pool.Put(q) }
 // once more. With the source the server need not know the script.
 func (q *request) again(withSource bool) *request {
 	c := q.script.fresh()
-	c.alone = q.alone
+	c.alone, c.patient = q.alone, q.patient
 	for i := range q.texts {
 		c.texts[i].b = append(c.texts[i].b, q.texts[i].b...)
 	}
