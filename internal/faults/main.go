@@ -37,7 +37,7 @@ func run() error {
 	flag.DurationVar(&s.For, "for", 0, "go on with more histories for this long")
 	flag.StringVar(&s.Topology, "topology", "", "only settings with this in their name, such as quorum-3")
 	flag.IntVar(&s.Scenes, "scenes", 200, "plays of each scene")
-	flag.IntVar(&s.Control, "control", 5, "histories within which each broken variant must be found; 0: none is tried")
+	flag.IntVar(&s.Control, "control", 20, "histories within which each broken variant must be found; 0: none is tried")
 	flag.DurationVar(&s.Paths, "paths", 5*time.Second, "how long to count the paths of quorum grants")
 	flag.IntVar(&s.Side, "p", max(1, runtime.NumCPU()), "histories at a time")
 	flag.StringVar(&s.Save, "save", "", "folder for pages of histories that failed (default a new one)")

@@ -197,7 +197,7 @@ func frozenAsking(s *stage) {
 	s.visit(s.b)
 	var held []*redistest.Fault
 	for node := range s.world.Servers {
-		held = append(held, s.world.Link(0, node).HoldReply(redistest.Match{Command: "EVALSHA", Contains: "lock:{" + stageName + "}"}))
+		held = append(held, s.world.Link(0, node).HoldReply(redistest.Match{Command: "EVALSHA", Contains: "lock:{" + stageName + "}", Times: -1}))
 	}
 	granted := ask(s.a, stageName, 3*s.world.TTL)
 	for _, f := range held {

@@ -27,7 +27,7 @@ func TestWhatIsClaimedHoldsUnderFaults(t *testing.T) {
 	redistest.NodesWithClock(t, 1, 0) // or there is nothing to run with, and it says what
 	share := suite.Share{
 		Seed: uint64(time.Now().Unix()), Histories: 5, Ops: 100_000, Stale: 50, Limit: 7 * time.Minute,
-		Scenes: 20, Control: 5, Paths: 2 * time.Second, Side: max(1, runtime.NumCPU()),
+		Scenes: 20, Control: 20, Paths: 2 * time.Second, Side: max(1, runtime.NumCPU()),
 		Save: os.Getenv("HOLDFAST_FAULTS_SAVE"), Say: t.Logf,
 	}
 	if share.Save == "" {
