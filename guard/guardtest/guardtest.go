@@ -205,7 +205,8 @@ func (s *suite) expires() {
 	require.NoError(s, s.Release(s.Context(), next))
 	_, err = s.Renew(s.Context(), next)
 	require.ErrorIs(s, err, guard.ErrLost)
-	require.NoError(s, s.Release(s.Context(), s.acquire(s.request())), "a renewal creates nothing")
+	// Slower nodes of a quorum may still have a release to come.
+	require.NoError(s, s.Release(s.Context(), s.eventually(s.request(), 2*time.Second)), "a renewal creates nothing")
 }
 
 func (s *suite) renews() {
