@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,14 +19,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// watchdogOf finds the watchdog among the children of a holdfast.
-func watchdogOf(t *testing.T, p *clitest.Process) (pid int) {
+func watchdogOf(t *testing.T, p *clitest.Process) int {
+	t.Helper()
+	pid := findWatchdog(t, p)
+	require.NotZero(t, pid, "no watchdog")
+	return pid
+}
+
+// findWatchdog looks among the children of a holdfast; it returns 0 if the
+// watchdog is not there yet.
+func findWatchdog(t *testing.T, p *clitest.Process) (pid int) {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.Process.Pid))
 	require.NoError(t, err)
 	for _, task := range tasks {
 		children, err := os.ReadFile(task)
-		require.NoError(t, err)
+		if err != nil {
+			continue // the thread has ended
+		}
 		for child := range strings.FieldsSeq(string(children)) {
 			args, err := os.ReadFile("/proc/" + child + "/cmdline")
 			if err == nil && strings.Contains(string(args), run.WatchdogCommand) {
@@ -34,7 +45,6 @@ func watchdogOf(t *testing.T, p *clitest.Process) (pid int) {
 			}
 		}
 	}
-	require.NotZero(t, pid, "no watchdog")
 	return pid
 }
 
@@ -46,6 +56,29 @@ func TestGroupEndsThoughTheWatchdogWasKilled(t *testing.T) {
 	require.NoError(t, syscall.Kill(watchdogOf(t, p), syscall.SIGKILL))
 	require.NoError(t, s.Client(t).Del(t.Context(), "lock:{"+name+"}").Err())
 	l.Over()
+	assert.Equal(t, cli.Lost, p.End())
+}
+
+// The watchdog is stopped before it can have been told of the deadline, so what
+// it reads later is as old as that.
+func TestWatchdogThatStartsSlowlyKeepsToTheDeadline(t *testing.T) {
+	const ttl = 4 * time.Second
+	s := redistest.Shared(t)
+	l := clitest.Listen(t)
+	p := clitest.Begin(t, clitest.On(s, redistest.Unique(t), l.Shell(`trap '' TERM; sleep 1000 & echo up >&9; wait`), "--ttl", ttl.String())...)
+	var watchdog int
+	require.Eventually(t, func() bool {
+		watchdog = findWatchdog(t, p)
+		return watchdog != 0 && syscall.Kill(watchdog, syscall.SIGSTOP) == nil
+	}, soon, time.Millisecond)
+	require.Equal(t, "up", l.Next())
+	began := time.Now() // the lease did so earlier
+	p.Signal(syscall.SIGSTOP)
+	time.Sleep(ttl) // beyond the lease, so that all that was told is late
+	require.NoError(t, syscall.Kill(watchdog, syscall.SIGCONT))
+	l.Over()
+	assert.Less(t, l.At.Sub(began), 2*ttl-ttl/4, "a deadline that counts from the reading is later")
+	p.Signal(syscall.SIGCONT)
 	assert.Equal(t, cli.Lost, p.End())
 }
 

@@ -81,7 +81,7 @@ func (s *supervisor) supervise() {
 func (s *supervisor) expect(deadline time.Time) {
 	s.told = s.told || !s.kills.IsZero() && !time.Now().Before(s.kills)
 	s.kills = deadline
-	s.watchdog.expect(s.group.id, time.Until(deadline))
+	s.watchdog.expect(s.group.id, deadline)
 }
 
 // deadline is when the group is killed: ahead of the lease's local end by a

@@ -19,9 +19,13 @@ import (
 // cannot: it was killed, or stopped past the deadline. It reads lines from a
 // pipe of which only we have the other end.
 //
-//	<group> <ms>   the group must be gone in so many milliseconds
+//	<group> <ns>   when the group must be gone, on the clock of [monotonic]
 //	done           it is
 //	end of file    we are gone: tell the group to end now, the deadline stands
+//
+// The time is one that both processes have: if it were told what is left, a
+// watchdog that starts slowly, or a pause of ours before the line is sent, would
+// put the deadline off.
 type watchdog struct {
 	cmd *exec.Cmd
 	to  io.WriteCloser
@@ -48,8 +52,9 @@ func startWatchdog() (*watchdog, error) {
 
 // A watchdog that somebody killed is no reason to fail the command: we are still there.
 
-func (w *watchdog) expect(group int, within time.Duration) {
-	_, _ = fmt.Fprintln(w.to, group, max(within.Milliseconds(), 0))
+func (w *watchdog) expect(group int, deadline time.Time) {
+	at := monotonic() // first: a pause in between makes it earlier
+	_, _ = fmt.Fprintln(w.to, group, int64(at+time.Until(deadline)))
 }
 
 func (w *watchdog) dismiss() {
@@ -94,11 +99,12 @@ func listen(in io.Reader, orders chan<- order) bool {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var group int
-		var ms int64
-		if _, err := fmt.Sscan(lines.Text(), &group, &ms); err != nil || group <= 1 {
+		var at int64
+		if _, err := fmt.Sscan(lines.Text(), &group, &at); err != nil || group <= 1 {
 			return lines.Text() == watchdogDone
 		}
-		orders <- order{group, time.Now().Add(time.Duration(ms) * time.Millisecond)}
+		now := time.Now() // first, as above
+		orders <- order{group, now.Add(time.Duration(at) - monotonic())}
 	}
 	return false
 }
