@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,13 +14,6 @@ import (
 )
 
 const (
-	// Ports are drawn below the usual ephemeral range (from 32768), so that no
-	// outgoing connection takes a port while its server is down, and low enough
-	// for port+busOffset to stay below it too.
-	firstPort, lastPort = 10240, 22000
-	// busOffset is where a Cluster node listens for other nodes.
-	busOffset = 10000
-
 	startLimit = 20 * time.Second
 	stopLimit  = 15 * time.Second
 )
@@ -65,16 +56,26 @@ func launch(binary string, like setup) (*process, error) {
 	p := &process{binary: binary, setup: like, dir: dir}
 	if err = p.prepare(); err == nil {
 		for range 50 {
-			p.port = freePort(p.bus)
+			if p.port, err = takePort(p.bus); err != nil {
+				break
+			}
 			if err = p.start(); !errors.Is(err, errPortTaken) {
 				break
 			}
+			givePort(p.port)
 		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return p, nil
+}
+
+// end kills the server for good.
+func (p *process) end() error {
+	p.kill()
+	givePort(p.port)
+	return os.RemoveAll(p.dir)
 }
 
 // prepare writes the files that a server finds when it starts.
@@ -92,27 +93,6 @@ func (p *process) prepare() error {
 
 // watchFile is where a Sentinel keeps its configuration and what it has seen.
 func (p *process) watchFile() string { return filepath.Join(p.dir, "sentinel.conf") }
-
-// freePort draws a port nobody listens on right now. Another process may take
-// it before the server does; start reports that as errPortTaken.
-func freePort(bus bool) int {
-	for {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		if free(port) && (!bus || free(port+busOffset)) {
-			return port
-		}
-	}
-}
-
-func free(port int) bool {
-	l, err := net.Listen("tcp", loopback(port))
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
-}
-
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // start runs the server on p.port and returns once it accepts connections.
 func (p *process) start() error {

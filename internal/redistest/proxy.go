@@ -61,15 +61,19 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		t: t, target: target, changed: make(chan struct{}),
 		conns: make(map[*conn]struct{}), commands: make(map[string]int64),
 	}
-	for range 50 {
-		p.addr = loopback(freePort(false))
-		if p.listen() == nil {
-			t.Cleanup(p.close)
-			return p
-		}
+	port, err := takePort(false)
+	if err == nil {
+		p.addr = loopback(port)
+		err = p.listen()
 	}
-	t.Fatal("redistest: no port for a proxy")
-	return nil
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.close()
+		givePort(port)
+	})
+	return p
 }
 
 // Addr returns host:port to connect to instead of the server's; it never changes.

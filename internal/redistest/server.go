@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"os"
 	"slices"
 	"testing"
 
@@ -57,8 +56,7 @@ func startAll(t testing.TB, n int, like setup) []*Server {
 		}
 		servers = append(servers, &Server{t: t, p: r.p, stats: &stats{own: make(map[string]int64)}})
 		t.Cleanup(func() {
-			r.p.kill()
-			if err := os.RemoveAll(r.p.dir); err != nil {
+			if err := r.p.end(); err != nil {
 				t.Errorf("redistest: %v", err)
 			}
 		})
