@@ -103,7 +103,7 @@ func (q *quorum) Acquire(ctx context.Context, r Request) (Lease, error) {
 	sent := time.Now()
 	r.Propose = max(r.Propose, q.proposal(sent), last.floor+TokensPerGrant)
 	if rivals != nil {
-		held, v, unsure := q.gate(ctx, r, rivals)
+		held, v, unsure := q.gate(ctx, r, rivals, asked.Queue)
 		switch {
 		case held != nil && unsure == nil:
 			q.rounds.refused(asked.Owner, r, &v)

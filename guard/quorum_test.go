@@ -309,7 +309,7 @@ func TestQuorumContendersDoNotSplitTheVotes(t *testing.T) {
 		for i, n := range nodes[:4] {
 			held[i] = rival(t, n.Locker, "a", time.Minute)
 		}
-		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
+		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute, Queue: true}
 		refused := func() {
 			_, err := q.Acquire(t.Context(), r)
 			require.ErrorIs(t, err, guard.ErrHeld)
@@ -344,6 +344,32 @@ func TestQuorumDoesNotTakeOneNodesWordForThatANameIsHeld(t *testing.T) {
 			synctest.Wait()
 		}
 		nodes[1].wipe() // its lease is gone, node 1's is a trace
+		l, err := q.Acquire(t.Context(), r)
+		require.NoError(t, err)
+		require.NoError(t, q.Release(t.Context(), l))
+	})
+}
+
+// A release returns while a node has yet to hear of it. That node tells of a holder
+// that others do not know, and the name is free all the same.
+func TestQuorumReleasedNameIsFreeForWhoDoesNotWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, q := newQuorum(t, 3)
+		held := make([]guard.Lease, 3)
+		for i, n := range nodes {
+			held[i] = rival(t, n.Locker, "a", time.Minute)
+		}
+		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
+		for range 2 {
+			_, err := q.Acquire(t.Context(), r)
+			require.ErrorIs(t, err, guard.ErrHeld)
+			synctest.Wait()
+		}
+		for i, n := range nodes {
+			require.NoError(t, n.Locker.Release(t.Context(), held[i]))
+		}
+		time.Sleep(time.Millisecond)
+		rival(t, nodes[0].Locker, "a", time.Minute) // its release is on the way
 		l, err := q.Acquire(t.Context(), r)
 		require.NoError(t, err)
 		require.NoError(t, q.Release(t.Context(), l))

@@ -139,10 +139,12 @@ func ownerOf(owner string, n uint64) string {
 // in every process that lists the nodes in the same order. unsure are nodes that
 // may have granted it.
 //
-// A holder that was not there the last time is proof enough: the name moves. One
-// that was may be no more than a trace on a node that missed the release, so as
-// many nodes must say so that the others are no majority.
-func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry) (held *HeldError, v votes, unsure []*node) {
+// For who asks again, a holder that was not there the last time is proof enough:
+// the name moves. One that was may be no more than a trace on a node that missed
+// the release, so as many nodes must say so that the others are no majority. Who
+// does not wait is never told less: a release returns while a node has yet to hear
+// of it.
+func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry, waits bool) (held *HeldError, v votes, unsure []*node) {
 	ask := func(n *node) (over bool) {
 		patience, ok := n.patience()
 		if !ok {
@@ -160,7 +162,7 @@ func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry) (held *He
 			if _, silent := errors.AsType[*silentError](err); !silent {
 				unsure = append(unsure, n)
 			}
-		case h.Token != rivals.before(n, h.Token) && !h.Foreign:
+		case waits && h.Token != rivals.before(n, h.Token) && !h.Foreign:
 			answer := *h
 			answer.Wake, held = nil, &answer
 		case len(v.held) > len(q.nodes)-q.need:

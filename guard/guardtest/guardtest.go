@@ -78,7 +78,7 @@ func Run(t *testing.T, c Config) {
 		}
 		t.Run(tc.name, func(t *testing.T) {
 			c.Bubble(t, func(t *testing.T) {
-				tc.f(&suite{T: t, Locker: c.New(t), claim: c.Claim, name: "guardtest/" + newOwner()[:8], quorum: c.NoQueue})
+				tc.f(&suite{T: t, Locker: c.New(t), claim: c.Claim, name: "guardtest/" + newOwner()[:8]})
 			})
 		})
 	}
@@ -87,9 +87,8 @@ func Run(t *testing.T, c Config) {
 type suite struct {
 	*testing.T
 	guard.Locker
-	claim  time.Duration
-	name   string
-	quorum bool // a release may still come to some of its nodes
+	claim time.Duration
+	name  string
 }
 
 const longTTL = 20 * time.Second
@@ -206,11 +205,7 @@ func (s *suite) expires() {
 	require.NoError(s, s.Release(s.Context(), next))
 	_, err = s.Renew(s.Context(), next)
 	require.ErrorIs(s, err, guard.ErrLost)
-	again := s.acquire
-	if s.quorum {
-		again = func(r guard.Request) guard.Lease { return s.eventually(r, 2*time.Second) }
-	}
-	require.NoError(s, s.Release(s.Context(), again(s.request())), "a renewal creates nothing")
+	require.NoError(s, s.Release(s.Context(), s.acquire(s.request())), "a renewal creates nothing")
 }
 
 func (s *suite) renews() {

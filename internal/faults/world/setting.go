@@ -55,7 +55,7 @@ var Settings = []Setting{
 
 	{Topology: "primary and replica", Name: "failover by hand", Servers: []Fault{Promote, ReplicaLag}, args: loose, replica: true},
 	{Topology: "sentinel", Name: "failover", Servers: []Fault{SentinelKill, SentinelStop}, args: loose, Lasts: 7 * time.Second},
-	{Topology: "cluster", Name: "failover", Servers: []Fault{ClusterKill, ClusterKill, Migrate, Migrate},
+	{Topology: "cluster", Name: "failover", Servers: []Fault{ClusterManual, ClusterKill, Migrate, Migrate},
 		args: append([]string{"--cluster-node-timeout", "2000"}, loose...), Lasts: 4 * time.Second},
 
 	{Topology: "quorum-3", Name: "minority down or wiped", Servers: with(calm, RestartLoses, RestartLoses), Excludes: true,
