@@ -12,6 +12,9 @@ import (
 // errNodeLimit ends the wait for one node.
 var errNodeLimit = errors.New("guard: no answer within the node limit")
 
+// errPatience ends a wait before the limit, since other nodes can be asked instead.
+var errPatience = errors.New("guard: no answer as soon as usual")
+
 const (
 	silentAfter = 50 * time.Millisecond // a node that owes many answers for this long, and four times what it took before, gets no more requests
 	silentFirst = time.Second           // the same for one that has never answered
@@ -33,6 +36,7 @@ type node struct {
 	answered  time.Time           // when it last answered, or was first asked after that
 	slowest   time.Duration       // what an answer took of late; 0 if it has never answered
 	silent    bool                // the last request got no answer
+	slow      bool                // the last one that was not given the whole limit
 	unasked   map[string]struct{} // owners of which no acquire was sent: nothing to be released
 	acquiring map[string]flight   // acquires on their way, by owner
 	dirty     []dirty             // leases to be released there
@@ -177,11 +181,11 @@ func (n *node) patienceLocked() time.Duration {
 	return max(silentAfter, 4*n.slowest)
 }
 
-// patience is 0 and false for a node that did not answer its last request.
+// patience tells also whether the node answered its last request.
 func (n *node) patience() (time.Duration, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.patienceLocked(), !n.silent
+	return n.patienceLocked(), !n.silent && !n.slow
 }
 
 // silentError is of a request that was not sent.
@@ -219,13 +223,15 @@ func (n *node) end(acquirer string, sent time.Time, err *error) {
 	switch {
 	case errors.Is(*err, errNodeLimit):
 		n.silent = n.silent || !n.answered.After(sent)
+	case errors.Is(*err, errPatience):
+		n.slow = n.slow || !n.answered.After(sent)
 	case !errors.Is(*err, context.Canceled):
 		n.answeredLocked()
 		n.slowest = max(n.answered.Sub(sent), n.slowest-n.slowest/8, time.Microsecond)
 	}
 }
 
-func (n *node) answeredLocked() { n.answered, n.silent = time.Now(), false }
+func (n *node) answeredLocked() { n.answered, n.silent, n.slow = time.Now(), false, false }
 
 // clean releases l at the node in the background until it is confirmed: a grant
 // on its way to a node that hangs must not outlive the node's sleep.

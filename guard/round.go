@@ -150,7 +150,11 @@ func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry, waits boo
 		if !ok {
 			return false
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, min(patience, q.limitFor(r.TTL)), errNodeLimit)
+		why := errPatience
+		if limit := q.limitFor(r.TTL); limit <= patience {
+			patience, why = limit, errNodeLimit
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, patience, why)
 		defer cancel()
 		l, err := n.acquire(ctx, r)
 		v.add(reply{n, l, err})
@@ -168,7 +172,7 @@ func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry, waits boo
 		case len(v.held) > len(q.nodes)-q.need:
 			held, _ = errors.AsType[*HeldError](v.verdict(r.Name, len(q.nodes), q.need))
 		}
-		return held != nil || ctx.Err() != nil && !errors.Is(context.Cause(ctx), errNodeLimit)
+		return held != nil || ctx.Err() != nil && context.Cause(ctx) != why
 	}
 	for _, free := range []bool{false, true} {
 		for _, n := range q.nodes {
