@@ -74,21 +74,28 @@ func TestQuorumDoesNotTakeOneNodesWordForThatANameIsHeld(t *testing.T) {
 	})
 }
 
+// contended is a quorum of three that knows who holds the name "a" at each node:
+// r was refused it twice.
+func contended(t *testing.T) (nodes []*faults, held []guard.Lease, q guard.Locker, r guard.Request) {
+	t.Helper()
+	nodes, q = newQuorum(t, 3)
+	for _, n := range nodes {
+		held = append(held, rival(t, n.Locker, "a", time.Minute))
+	}
+	r = guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
+	for range 2 {
+		_, err := q.Acquire(t.Context(), r)
+		require.ErrorIs(t, err, guard.ErrHeld)
+		synctest.Wait()
+	}
+	return nodes, held, q, r
+}
+
 // A release returns while a node has yet to hear of it. That node tells of a holder
 // that others do not know, and the name is free all the same.
 func TestQuorumReleasedNameIsFreeForWhoDoesNotWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		nodes, q := newQuorum(t, 3)
-		held := make([]guard.Lease, 3)
-		for i, n := range nodes {
-			held[i] = rival(t, n.Locker, "a", time.Minute)
-		}
-		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
-		for range 2 {
-			_, err := q.Acquire(t.Context(), r)
-			require.ErrorIs(t, err, guard.ErrHeld)
-			synctest.Wait()
-		}
+		nodes, held, q, r := contended(t)
 		for i, n := range nodes {
 			require.NoError(t, n.Locker.Release(t.Context(), held[i]))
 		}
@@ -104,17 +111,7 @@ func TestQuorumReleasedNameIsFreeForWhoDoesNotWait(t *testing.T) {
 // vote all the same: the node limit has not passed.
 func TestQuorumSlowNodeHasItsVoteUntilTheLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		nodes, q := newQuorum(t, 3)
-		held := make([]guard.Lease, 3)
-		for i, n := range nodes {
-			held[i] = rival(t, n.Locker, "a", time.Minute)
-		}
-		r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Minute}
-		for range 2 {
-			_, err := q.Acquire(t.Context(), r)
-			require.ErrorIs(t, err, guard.ErrHeld)
-			synctest.Wait()
-		}
+		nodes, held, q, r := contended(t)
 		for i, n := range nodes[:2] {
 			require.NoError(t, n.Locker.Release(t.Context(), held[i]))
 		}
