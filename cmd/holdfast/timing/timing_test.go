@@ -44,6 +44,7 @@ const (
 // earliest, since a lease may be renewed just after it was asked.
 func ends(t *testing.T, rdb *redis.Client, names []string) []time.Time {
 	t.Helper()
+	require.NoError(t, rdb.Ping(t.Context()).Err()) // or connecting would count as time of the lease
 	asked := time.Now()
 	var left []*redis.DurationCmd
 	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
