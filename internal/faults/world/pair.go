@@ -43,18 +43,25 @@ func (w *World) await(i int, command, text string, args ...any) error {
 }
 
 func (w *World) awaitFor(limit time.Duration, i int, command, text string, args ...any) error {
-	var got string
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		_ = w.admin(i, func(ctx context.Context, c *redis.Client) error {
-			v, err := c.Do(ctx, append([]any{command}, args...)...).Result()
-			got = fmt.Sprint(v)
-			return err
-		})
+	for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		got := w.says(i, command, args...)
 		if strings.Contains(got, text) {
 			return nil
 		}
+		if time.Now().After(end) {
+			return fmt.Errorf("world: server %d does not say %q within %v, but %.300q", i, text, limit, got)
+		}
 	}
-	return fmt.Errorf("world: server %d does not say %q within %v, but %.300q", i, text, limit, got)
+}
+
+// says is what a server answers, as text; "<nil>" if it does not.
+func (w *World) says(i int, command string, args ...any) string {
+	var v any
+	_ = w.admin(i, func(ctx context.Context, c *redis.Client) (err error) {
+		v, err = c.Do(ctx, append([]any{command}, args...)...).Result()
+		return err
+	})
+	return fmt.Sprint(v)
 }
 
 // failOver makes the replica the primary. Nobody reaches the old one from then
