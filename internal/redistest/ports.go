@@ -29,10 +29,31 @@ var ports struct {
 	blocks []net.Listener
 }
 
-var errNoPort = errors.New("redistest: no port is free")
+var (
+	errNoPort    = errors.New("redistest: no port is free")
+	errPortTaken = errors.New("redistest: port is taken")
+)
 
-// takePort returns a port nobody listens on right now. A foreign program may take
-// it before the server does; start reports that as errPortTaken.
+// onPort takes a port for listen. If it finds it taken, the next one is tried: a
+// foreign program may have been faster, and a process that is just being started
+// has for a moment what was open here when it was forked.
+func onPort(bus bool, listen func(port int) error) (port int, err error) {
+	for range 50 {
+		if port, err = takePort(bus); err != nil {
+			return 0, err
+		}
+		if err = listen(port); err == nil {
+			return port, nil
+		}
+		givePort(port)
+		if !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	return 0, err
+}
+
+// takePort returns a port nobody listens on right now.
 func takePort(bus bool) (int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()

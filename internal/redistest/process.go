@@ -18,8 +18,6 @@ const (
 	stopLimit  = 15 * time.Second
 )
 
-var errPortTaken = errors.New("redistest: port is taken")
-
 // process is one redis-server: its fixed port, directory and arguments, and the
 // operating system process that currently runs it, if any.
 type process struct {
@@ -55,15 +53,10 @@ func launch(binary string, like setup) (*process, error) {
 	}
 	p := &process{binary: binary, setup: like, dir: dir}
 	if err = p.prepare(); err == nil {
-		for range 50 {
-			if p.port, err = takePort(p.bus); err != nil {
-				break
-			}
-			if err = p.start(); !errors.Is(err, errPortTaken) {
-				break
-			}
-			givePort(p.port)
-		}
+		p.port, err = onPort(p.bus, func(port int) error {
+			p.port = port
+			return p.start()
+		})
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))

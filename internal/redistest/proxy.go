@@ -61,11 +61,10 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		t: t, target: target, changed: make(chan struct{}),
 		conns: make(map[*conn]struct{}), commands: make(map[string]int64),
 	}
-	port, err := takePort(false)
-	if err == nil {
+	port, err := onPort(false, func(port int) error {
 		p.addr = loopback(port)
-		err = p.listen()
-	}
+		return p.listen()
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +238,7 @@ func (p *Proxy) listen() error {
 	}
 	l, err := net.Listen("tcp", p.addr)
 	if err != nil {
-		return fmt.Errorf("redistest: proxy: %w", err)
+		return fmt.Errorf("%w: proxy: %w", errPortTaken, err)
 	}
 	p.listener = l
 	p.wg.Go(func() {
