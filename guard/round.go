@@ -172,7 +172,7 @@ func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry, waits boo
 		case len(v.held) > len(q.nodes)-q.need:
 			held, _ = errors.AsType[*HeldError](v.verdict(r.Name, len(q.nodes), q.need))
 		}
-		return held != nil || ctx.Err() != nil && context.Cause(ctx) != why
+		return held != nil || ctx.Err() != nil && !errors.Is(context.Cause(ctx), why)
 	}
 	for _, free := range []bool{false, true} {
 		for _, n := range q.nodes {
