@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -19,20 +20,23 @@ func TestAnUncontendedCallIsTwoRoundTrips(t *testing.T) {
 	load(t, s.Client(t))
 	p := redistest.NewProxy(t, s.Addr())
 	g := newGuard(t, p.Client(t))
-	name := g.Name("x")
-	require.NoError(t, guard.Do(t.Context(), name, nothing))
-	p.ResetCommands()
-	s.ResetStats()
-	for range 100 {
+	for try := range 20 { // until no answer was slow, since that is asked for again
+		name := g.Name(fmt.Sprint(try))
 		require.NoError(t, guard.Do(t.Context(), name, nothing))
+		p.ResetCommands()
+		s.ResetStats()
+		for range 100 {
+			require.NoError(t, guard.Do(t.Context(), name, nothing))
+		}
+		sent := p.Commands()
+		require.GreaterOrEqual(t, sent["evalsha"], int64(200))
+		if sent["evalsha"] == 200 {
+			assert.Equal(t, map[string]int64{"evalsha": 200}, sent)
+			assert.Equal(t, map[string]int64{"evalsha": 200, "get": 100, "time": 100, "set": 200, "del": 100}, s.CommandStats())
+			return
+		}
 	}
-	if extra := p.Commands()["evalsha"] - 200; extra != 0 { // a slow answer is asked for again
-		assert.Positive(t, extra)
-		assert.LessOrEqual(t, extra, int64(20))
-		return
-	}
-	assert.Equal(t, map[string]int64{"evalsha": 200}, p.Commands())
-	assert.Equal(t, map[string]int64{"evalsha": 200, "get": 100, "time": 100, "set": 200, "del": 100}, s.CommandStats())
+	t.Error("never two commands a call")
 }
 
 // TestAnUncontendedCallAllocatesLittle is the promise; BenchmarkDo measures.
