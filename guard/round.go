@@ -142,8 +142,8 @@ func ownerOf(owner string, n uint64) string {
 // For who asks again, a holder that was not there the last time is proof enough:
 // the name moves. One that was may be no more than a trace on a node that missed
 // the release, so as many nodes must say so that the others are no majority. Who
-// does not wait is never told less: a release returns while a node has yet to hear
-// of it.
+// does not wait is refused by that rule alone: it has no second try, and a release
+// returns while a node has yet to hear of it.
 func (q *quorum) gate(ctx context.Context, r Request, rivals *rivalry, waits bool) (held *HeldError, v votes, unsure []*node) {
 	ask := func(n *node) (over bool) {
 		patience, ok := n.patience()

@@ -29,7 +29,7 @@ func TestPortOfALinkThatRefusesIsGivenToNobody(t *testing.T) {
 	require.GreaterOrEqual(t, len(ports.blocks), 3)
 	for _, l := range ports.blocks {
 		require.False(t, seen[l.Addr().String()])
-		require.False(t, free(addrPort(t, l)), "another process must not take the block")
+		require.False(t, free(l.Addr().(*net.TCPAddr).Port), "another process must not take the block")
 	}
 }
 
@@ -41,9 +41,4 @@ func TestPortThatWasGivenBackIsTakenLast(t *testing.T) {
 	require.NoError(t, err)
 	defer givePort(again)
 	require.NotEqual(t, port, again)
-}
-
-func addrPort(t *testing.T, l net.Listener) int {
-	t.Helper()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -59,28 +59,36 @@ func (w *World) shardFailOver(kill bool) (string, error) {
 		w.Servers[old].Restart()
 	}
 	did := fmt.Sprintf("from server %d to %d", old, next)
-	if err == nil && w.follows(old, next) == next {
-		did += ", and back"
-	} else if err == nil {
-		err = w.await(old, "INFO", "master_link_status:up")
+	switch {
+	case err != nil:
+	case kill:
+		err = w.await(old, "INFO", follows)
+	default:
+		var back bool
+		if back, err = w.settled(old, next); back {
+			did += ", and back"
+		}
 	}
 	return did, err
 }
 
-// follows waits until one of two servers is the other's replica, and in step, and
-// returns it; -1 if that takes too long. It is not always the old master: a replica
-// that won an election some seconds ago takes the votes for those of its next
+// follows is what a replica says of itself when it is in step.
+const follows = "master_link_status:up"
+
+// settled waits until one server of a shard follows the other after a manual
+// failover, and tells whether it is the one that was to be the master: a replica
+// that won an election some seconds ago takes those votes for the ones of its next
 // manual failover (Redis 7.0), is master for a moment, and is put back by the
 // others for its old epoch.
-func (w *World) follows(a, b int) int {
+func (w *World) settled(old, next int) (back bool, err error) {
 	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for _, i := range []int{a, b} {
-			if strings.Contains(w.says(i, "INFO"), "master_link_status:up") {
-				return i
+		for _, i := range []int{old, next} {
+			if strings.Contains(w.says(i, "INFO"), follows) {
+				return i == next, nil
 			}
 		}
 	}
-	return -1
+	return false, fmt.Errorf("world: neither server %d nor %d follows the other within %v", old, next, settle)
 }
 
 // migrate moves the slot of a name, with all its keys, to another master.
