@@ -12,9 +12,10 @@ import (
 )
 
 const (
+	maxBatch  = 64                    // requests in one batch; more would leave the server, then us, with nothing to do
 	width     = 2                     // batches on their way at a time
+	fullWidth = 8                     // the same, if the next one is full
 	maxWidth  = 64                    // the same, when the server is slow to answer
-	maxBatch  = 256                   // requests in one batch
 	slowAfter = 20 * time.Millisecond // without an answer for this long, one more batch may go
 	parkFor   = time.Second           // an idle worker ends after this
 
@@ -29,8 +30,8 @@ const (
 
 // lane carries requests to one node. While fewer than width batches are on their
 // way a request goes at once, alone; otherwise it joins those that go with the
-// next batch. So a lone caller waits for nobody, and many callers share round
-// trips, without a timer.
+// next batch, which need not wait once it is full. So a lone caller waits for
+// nobody, and many callers share round trips, without a timer.
 //
 // go-redis does not give up a read when a context is cancelled. So a caller whose
 // context may end leaves the sending to a worker, and can stop waiting at any
@@ -103,13 +104,16 @@ func (l *lane) do(ctx context.Context, q *request, now time.Time) (sent, stuck b
 		l.lastGo = now
 		l.mu.Unlock()
 		return true, l.sendQuick(ctx, q, now), nil
-	case l.flying < width, l.flying < maxWidth && now.Sub(l.lastGo) > slowAfter:
-		batch := l.takeLocked(maxBatch - 1)
-		if batch == nil {
+	case l.mayGoLocked(len(l.queue) + 1), l.flying < maxWidth && now.Sub(l.lastGo) > slowAfter:
+		var batch []*request
+		if len(l.queue) == 0 {
 			q.self[0] = q
 			batch = q.self[:]
+			l.flying++
+			l.lastGo = now
 		} else {
-			batch = append(batch, q)
+			l.queue = append(l.queue, q)
+			batch = l.takeLocked()
 		}
 		l.handLocked(load{context.WithoutCancel(ctx), batch})
 	default:
@@ -171,19 +175,31 @@ func (l *lane) answeredLocked(sent time.Time) {
 	l.took = max(l.lastAt.Sub(sent), 1)
 }
 
-// takeLocked counts a batch as on its way and returns what has gathered for it.
-func (l *lane) takeLocked(most int) []*request {
-	l.flying++
-	return l.unqueueAllLocked(most)
+// mayGoLocked tells whether a batch of what would be n requests can be sent.
+func (l *lane) mayGoLocked(n int) bool {
+	return n > 0 && l.flying < width || n >= maxBatch && l.flying < fullWidth
 }
 
-func (l *lane) unqueueAllLocked(most int) []*request {
+// sendOnLocked gives workers what can be sent.
+func (l *lane) sendOnLocked() {
+	for l.mayGoLocked(len(l.queue)) {
+		l.handLocked(load{context.Background(), l.takeLocked()})
+	}
+}
+
+// takeLocked counts a batch as on its way and returns what has gathered for it.
+func (l *lane) takeLocked() []*request {
+	l.flying++
+	return l.unqueueBatchLocked()
+}
+
+func (l *lane) unqueueBatchLocked() []*request {
 	l.lastGo = time.Now()
-	n := min(len(l.queue), most)
+	n := min(len(l.queue), maxBatch)
 	if n == 0 {
 		return nil
 	}
-	batch := make([]*request, n, n+1)
+	batch := make([]*request, n)
 	copy(batch, l.queue)
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
@@ -210,7 +226,8 @@ func (l *lane) work(next load) {
 			runtime.Gosched()
 			l.mu.Lock()
 			l.called = false
-			next.batch = l.unqueueAllLocked(maxBatch)
+			next.batch = l.unqueueBatchLocked()
+			l.sendOnLocked()
 			l.mu.Unlock()
 		}
 		if len(next.batch) > 0 {
@@ -221,8 +238,9 @@ func (l *lane) work(next load) {
 		}
 		l.mu.Lock()
 		l.flying--
-		if len(l.queue) > 0 && l.flying < width {
-			next = load{context.Background(), l.takeLocked(maxBatch)}
+		if l.mayGoLocked(len(l.queue)) {
+			next = load{context.Background(), l.takeLocked()}
+			l.sendOnLocked()
 			l.mu.Unlock()
 			continue
 		}
@@ -249,9 +267,7 @@ func (l *lane) work(next load) {
 // what has gathered meanwhile.
 func (l *lane) landedLocked() {
 	l.flying--
-	if len(l.queue) > 0 && l.flying < width {
-		l.handLocked(load{context.Background(), l.takeLocked(maxBatch)})
-	}
+	l.sendOnLocked()
 }
 
 // send sends a batch and reports to all who wait for it.

@@ -25,7 +25,7 @@ func Gather(s *Store) (waiting func() int, send func()) {
 		defer l.mu.Unlock()
 		l.flying -= maxWidth
 		if len(l.queue) > 0 {
-			l.handLocked(load{background, l.takeLocked(maxBatch)})
+			l.handLocked(load{background, l.takeLocked()})
 		}
 	}
 	return waiting, send
