@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/bench/contest"
+	"github.com/holdfast-go/holdfast/internal/bench/place"
 	"github.com/holdfast-go/holdfast/internal/bench/report"
 	"github.com/holdfast-go/holdfast/internal/bench/server"
 	"github.com/holdfast-go/holdfast/internal/bench/work"
@@ -31,13 +32,14 @@ const nodes = 5
 type config struct {
 	workloads, contestants []string
 
-	quick bool
-	shape string
-	reps  int
-	dur   time.Duration
-	ttl   time.Duration
-	bin   string
-	out   string
+	quick    bool
+	together bool
+	shape    string
+	reps     int
+	dur      time.Duration
+	ttl      time.Duration
+	bin      string
+	out      string
 
 	profile string
 }
@@ -46,6 +48,9 @@ func main() {
 	redis.SetLogger(quiet{})
 	work.Child()
 	c, err := parse(os.Args[1:])
+	if err == nil && !c.together {
+		err = place.Apart()
+	}
 	if err == nil {
 		err = c.run(os.Stdout)
 	}
@@ -69,6 +74,7 @@ func parse(args []string) (*config, error) {
 	w := f.String("w", "", "workloads, such as w1,w3 (default all)")
 	names := f.String("c", "", "contestants (default all); ratios need floor, or redsync-5 in w6")
 	f.BoolVar(&c.quick, "quick", false, "fewer shapes and shorter: under three minutes")
+	f.BoolVar(&c.together, "together", false, "servers and clients share all CPUs, instead of half of them for each")
 	f.StringVar(&c.shape, "s", "", "only shapes with this in their name, such as '256 goroutines'")
 	f.IntVar(&c.reps, "reps", 0, "repetitions, instead of each workload's own")
 	f.DurationVar(&c.dur, "dur", 0, "time of a measurement, instead of each workload's own")
@@ -200,7 +206,7 @@ func (c *config) about(begin time.Time, load string) []string {
 	about := []string{
 		fmt.Sprintf("%s, %v, `%s`", begin.Format(time.DateOnly), time.Since(begin).Round(time.Second),
 			strings.Join(append([]string{"go run ."}, os.Args[1:]...), " ")),
-		fmt.Sprintf("%s/%s, %d CPUs for servers and clients together, on loopback%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), load),
+		fmt.Sprintf("%s/%s, %s, on loopback%s", runtime.GOOS, runtime.GOARCH, place.About(), load),
 		fmt.Sprintf("Redis %s without persistence, %s, TTL %v", version, runtime.Version(), c.ttl),
 	}
 	info, _ := debug.ReadBuildInfo()

@@ -22,7 +22,7 @@ var tables = []table{
 		"pairs/s", "p50 µs", "p99 µs", "max µs", "commands/pair", "allocs/pair", "server CPU µs", "client CPU µs",
 	}},
 	{"w3", "W3: one lock, many goroutines of one process", "floor", []string{
-		"acquisitions/s", "changes/s", "hand-over p50 µs", "hand-over p99 µs", "wait p50 ms", "wait p99 ms", "longest wait ms", "commands/acq",
+		"acquisitions/s", "changes/s", "held %", "hand-over p50 µs", "hand-over p99 µs", "wait p50 ms", "wait p99 ms", "longest wait ms", "commands/acq",
 		"Jain", "fewest", "most", "two holders", "errors", "orphans",
 	}},
 	{"w4", "W4: one lock, four processes", "floor", []string{

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/bench/place"
 )
 
 const startWithin = 10 * time.Second
@@ -52,6 +54,11 @@ func (s *Server) Restart() error {
 	s.Started = time.Now()
 	if err := s.cmd.Start(); err != nil {
 		return err
+	}
+	if err := place.Server(s.cmd.Process.Pid); err != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		return fmt.Errorf("server: CPUs of %s: %w", s.bin, err)
 	}
 	s.ctl = redis.NewClient(&redis.Options{Addr: s.Addr, PoolSize: 2, ReadTimeout: 20 * time.Second})
 	for time.Since(s.Started) < startWithin {

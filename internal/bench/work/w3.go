@@ -50,6 +50,7 @@ type rivals struct {
 	last       atomic.Int64 // holder, from 1
 	released   atomic.Int64 // when the last release began, since start
 	changes    atomic.Int64
+	held       atomic.Int64 // ns altogether: a sleep takes longer than it says
 
 	counts      []float64 // by goroutine, as the next ones
 	waits, hand []stats.Hist
@@ -63,12 +64,14 @@ func (r *Run) w3(s session, shape Shape, rep int, dur time.Duration) (Metrics, e
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	free, done := context.WithTimeout(context.Background(), dur+2*hangs)
+	defer done()
 	m := startMeter(r.Servers[:1])
 	var wg sync.WaitGroup
 	for i := range g {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				v.once(ctx, i)
+				v.once(ctx, free, i)
 			}
 		})
 	}
@@ -82,8 +85,9 @@ func (r *Run) w3(s session, shape Shape, rep int, dur time.Duration) (Metrics, e
 	return v.metrics(u, r.Servers[0].Left(v.name)), nil
 }
 
-// once acquires, works and releases as goroutine i.
-func (v *rivals) once(ctx context.Context, i int) {
+// once acquires, works and releases as goroutine i; free is for giving the lock
+// back when ctx has ended.
+func (v *rivals) once(ctx, free context.Context, i int) {
 	asked := time.Now()
 	l, err := v.Acquire(ctx, v.name)
 	if err != nil {
@@ -107,10 +111,10 @@ func (v *rivals) once(ctx context.Context, i int) {
 	if v.hold > 0 {
 		time.Sleep(v.hold)
 	}
-	v.released.Store(int64(time.Since(v.start)))
+	out := time.Since(v.start)
+	v.held.Add(int64(out - in.Sub(v.start)))
+	v.released.Store(int64(out))
 	v.inside.Add(-1)
-	free, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangs)
-	defer cancel()
 	_ = l.Release(free)
 }
 
@@ -124,6 +128,7 @@ func (v *rivals) metrics(u usage, left int) Metrics {
 	}
 	return Metrics{
 		"acquisitions/s": n / u.took.Seconds(), "changes/s": float64(v.changes.Load()) / u.took.Seconds(),
+		"held %":           float64(v.held.Load()) / float64(u.took) * 100,
 		"hand-over p50 µs": hand.Quantile(.5), "hand-over p99 µs": hand.Quantile(.99),
 		"wait p50 ms": waits.Quantile(.5) / 1e3, "wait p99 ms": waits.Quantile(.99) / 1e3, "longest wait ms": waits.Max() / 1e3,
 		"commands/acq": u.Sum(v.Sends) / n, "Jain": stats.Jain(v.counts), "fewest": slices.Min(v.counts), "most": slices.Max(v.counts),

@@ -80,13 +80,16 @@ func (j job) contend(s session, begin func() error) (report, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.Dur)
 	defer cancel()
+	free, done := context.WithTimeout(context.Background(), j.Dur+hangs)
+	defer done()
+	name := "w4-" + s.Name
 	out := report{Turns: make([][]turnOf, j.Shape.Goroutines)}
 	var errs atomic.Int64
 	var wg sync.WaitGroup
 	for i := range out.Turns {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				t, err := j.once(ctx, s)
+				t, err := j.once(ctx, free, s, name)
 				switch {
 				case err == nil:
 					out.Turns[i] = append(out.Turns[i], t)
@@ -104,9 +107,10 @@ func (j job) contend(s session, begin func() error) (report, error) {
 	return out, nil
 }
 
-func (j job) once(ctx context.Context, s session) (turnOf, error) {
+// once takes one turn; free is for giving the lock back when ctx has ended.
+func (j job) once(ctx, free context.Context, s session, name string) (turnOf, error) {
 	asked := clock()
-	l, err := s.Acquire(ctx, "w4-"+s.Name)
+	l, err := s.Acquire(ctx, name)
 	if err != nil {
 		return turnOf{}, err
 	}
@@ -115,8 +119,6 @@ func (j job) once(ctx context.Context, s session) (turnOf, error) {
 		time.Sleep(j.Shape.Hold)
 	}
 	t := turnOf{asked, in, clock()}
-	free, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangs)
-	defer cancel()
 	_ = l.Release(free)
 	return t, nil
 }
