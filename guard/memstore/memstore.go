@@ -21,7 +21,7 @@ const (
 	keepMark  = time.Hour
 	maxFloor  = time.Hour
 	maxPropos = time.Minute
-	handOffs  = 31
+	handOffs  = 13 // as many as redisstore
 	maxLabel  = 128
 )
 

@@ -29,7 +29,7 @@ func TestKindsShareTheName(t *testing.T) {
 	r := guard.Request{Name: "a", Owner: "aaaaaaaaaaaaaaaaaaaaaa", TTL: time.Second}
 	l, err := s.Acquire(t.Context(), r)
 	require.NoError(t, err)
-	assert.Equal(t, 31, l.HandOffs)
+	assert.Equal(t, 13, l.HandOffs)
 	r.Owner = "bbbbbbbbbbbbbbbbbbbbbb"
 	_, err = s.Fair().Acquire(t.Context(), r)
 	require.ErrorIs(t, err, guard.ErrHeld)

@@ -143,7 +143,7 @@ func takesTurns(t *testing.T, kind string, order []string) {
 			}
 			longest = max(longest, n)
 		}
-		assert.LessOrEqual(t, longest, 2*32, "a lease is passed on 31 times; the next may go to the same process once")
+		assert.LessOrEqual(t, longest, 2*14, "a lease is passed on 13 times; the next may go to the same process once")
 	}
 	left := map[string]int{}
 	for _, who := range turns {

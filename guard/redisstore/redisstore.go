@@ -59,7 +59,7 @@ import (
 
 // Limits and times of the store.
 const (
-	handOffs     = 31
+	handOffs     = 13 // more would save round trips, and let other processes wait longer
 	tombLife     = time.Minute
 	liveness     = 2 * time.Second        // a waiter counts as alive this long after it asked
 	awake        = 50 * time.Millisecond  // and is taken to be there this long, see leave.lua
