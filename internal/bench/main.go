@@ -121,6 +121,9 @@ func (c *config) plan() ([]work.Workload, error) {
 		w.Load.Shapes = slices.DeleteFunc(w.Load.Shapes, func(s work.Shape) bool { return !strings.Contains(s.String(), c.shape) })
 		if c.reps > 0 {
 			w.Load.Reps = c.reps
+			for i := range w.Load.Shapes {
+				w.Load.Shapes[i].Reps = 0
+			}
 		}
 		if c.dur > 0 {
 			w.Load.Dur = c.dur

@@ -150,3 +150,24 @@ func wellFormed(t *testing.T, svg string) {
 		}
 	}
 }
+
+func TestRepsAreThoseAskedForInEveryShape(t *testing.T) {
+	c, err := parse([]string{"-reps", "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := c.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range plan {
+		if w.Load.Reps != 2 {
+			t.Errorf("%s: %d", w.Name, w.Load.Reps)
+		}
+		for _, s := range w.Load.Shapes {
+			if s.Reps != 0 {
+				t.Errorf("%s, %v: %d", w.Name, s, s.Reps)
+			}
+		}
+	}
+}

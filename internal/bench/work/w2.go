@@ -19,7 +19,7 @@ func W2(r *Run, l Load) error {
 		if err != nil {
 			return err
 		}
-		for rep := range l.Reps {
+		for rep := range shape.reps(l) {
 			for _, s := range turn(open, rep) {
 				m, err := r.w2(s, shape, shape.dur(l))
 				if err != nil {

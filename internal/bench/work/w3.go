@@ -22,7 +22,7 @@ func W3(r *Run, l Load) error {
 		if err != nil {
 			return err
 		}
-		for rep := range l.Reps {
+		for rep := range shape.reps(l) {
 			for _, s := range turn(open, rep) {
 				m, err := r.w3(s, shape, rep, shape.dur(l))
 				if err != nil {

@@ -19,7 +19,7 @@ const readyWithin = 60 * time.Second
 // W4 is one lock that goroutines of several processes want.
 func W4(r *Run, l Load) error {
 	for _, shape := range l.Shapes {
-		for rep := range l.Reps {
+		for rep := range shape.reps(l) {
 			for _, c := range turn(r.of("w4", shape), rep) {
 				m, err := r.w4(c, shape, shape.dur(l))
 				if err != nil {

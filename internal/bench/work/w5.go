@@ -18,7 +18,7 @@ import (
 // W5 is a process of its own that holds many locks and does nothing else.
 func W5(r *Run, l Load) error {
 	for _, shape := range l.Shapes {
-		for rep := range l.Reps {
+		for rep := range shape.reps(l) {
 			for _, c := range turn(r.of("w5", shape), rep) {
 				m, err := r.w5(c, shape, shape.dur(l))
 				if err != nil {

@@ -32,7 +32,8 @@ type Shape struct {
 	Processes, Goroutines, Leases int
 
 	Hold time.Duration // how long the lock is held
-	Dur  time.Duration // instead of the load's
+	Reps int           // instead of the load's
+	Dur  time.Duration // the same
 	TTL  time.Duration // instead of the run's
 	Only []string      // contestants; all if empty
 }
@@ -104,6 +105,13 @@ func (r *Run) env(s Shape) contest.Env {
 		env.Addrs = append(env.Addrs, srv.Addr)
 	}
 	return env
+}
+
+func (s Shape) reps(l Load) int {
+	if s.Reps > 0 {
+		return s.Reps
+	}
+	return l.Reps
 }
 
 func (s Shape) dur(l Load) time.Duration {
