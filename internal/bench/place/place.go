@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 )
@@ -53,10 +52,14 @@ func Server(pid int) error {
 func About() string {
 	servers := os.Getenv(env)
 	all, err := allowed()
-	if servers == "" || err != nil {
-		return fmt.Sprintf("%d CPUs for servers and clients together", runtime.NumCPU())
+	switch {
+	case err != nil:
+		return "servers and clients together on all CPUs"
+	case servers == "":
+		return "servers and clients together on CPU " + list(all)
+	default:
+		return fmt.Sprintf("servers on CPU %s, clients on CPU %s", servers, list(all))
 	}
-	return fmt.Sprintf("servers on CPU %s, clients on CPU %s", servers, list(all))
 }
 
 func list(cpus []int) string {
