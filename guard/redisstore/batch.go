@@ -13,6 +13,7 @@ import (
 
 const (
 	maxBatch  = 64                    // requests in one batch; more would leave the server, then us, with nothing to do
+	maxGroup  = 256                   // renewals in one batch
 	width     = 2                     // batches on their way at a time
 	fullWidth = 8                     // the same, if the next one is full
 	maxWidth  = 64                    // the same, when the server is slow to answer
@@ -190,12 +191,12 @@ func (l *lane) sendOnLocked() {
 // takeLocked counts a batch as on its way and returns what has gathered for it.
 func (l *lane) takeLocked() []*request {
 	l.flying++
-	return l.unqueueBatchLocked()
+	return l.unqueueFirstLocked(maxBatch)
 }
 
-func (l *lane) unqueueBatchLocked() []*request {
+func (l *lane) unqueueFirstLocked(most int) []*request {
 	l.lastGo = time.Now()
-	n := min(len(l.queue), maxBatch)
+	n := min(len(l.queue), most)
 	if n == 0 {
 		return nil
 	}
@@ -226,7 +227,7 @@ func (l *lane) work(next load) {
 			runtime.Gosched()
 			l.mu.Lock()
 			l.called = false
-			next.batch = l.unqueueBatchLocked()
+			next.batch = l.unqueueFirstLocked(maxGroup)
 			l.sendOnLocked()
 			l.mu.Unlock()
 		}

@@ -56,23 +56,26 @@ func TestABatchWaitsForOthersToLandUnlessItIsFull(t *testing.T) {
 
 // What is more than a batch does not wait for that batch to land.
 func TestALandingSendsAllThatMayGo(t *testing.T) {
-	for name, landed := range map[string]func(*lane){
-		"sent by the caller": func(l *lane) { l.landedLocked() },
-		"sent by a worker":   func(l *lane) { l.handLocked(load{batch: []*request{}}) },
-		"sent by a group":    func(l *lane) { l.handLocked(load{ctx: background}) },
+	for name, c := range map[string]struct {
+		landed func(*lane)
+		batch  int
+	}{
+		"sent by the caller": {func(l *lane) { l.landedLocked() }, maxBatch},
+		"sent by a worker":   {func(l *lane) { l.handLocked(load{batch: []*request{}}) }, maxBatch},
+		"sent as a group":    {func(l *lane) { l.handLocked(load{ctx: background}) }, maxGroup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				thaw := make(chan struct{})
 				l, server := fakeLane(t, func() { <-thaw })
 				l.flying = maxWidth
-				_, done := askAll(t, l, maxBatch+1)
+				_, done := askAll(t, l, c.batch+1)
 				l.mu.Lock()
 				l.flying = 1
-				landed(l)
+				c.landed(l)
 				l.mu.Unlock()
 				synctest.Wait()
-				assert.ElementsMatch(t, []int{maxBatch, 1}, server.batches)
+				assert.ElementsMatch(t, []int{c.batch, 1}, server.batches)
 				assert.Equal(t, width, look(l).flying)
 				close(thaw)
 				for i := range done {

@@ -74,6 +74,9 @@ func (w *World) Server(r *rand.Rand, fault Fault) (did string, err error) {
 	case Pause:
 		err = w.do(i, "CLIENT", "PAUSE", lasts.Milliseconds(), "ALL")
 		time.Sleep(lasts)
+		if err == nil { // it ends by the wall clock, and one that is not over when that is set back goes on
+			err = w.do(i, "PING")
+		}
 	case Busy:
 		err = w.busy(i, lasts)
 	case Memory:
