@@ -141,6 +141,11 @@ func (c *config) run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if c.out != "" {
+		if err := os.MkdirAll(c.out, 0o755); err != nil {
+			return err
+		}
+	}
 	begin, load := time.Now(), busy()
 	r, err := c.profiled(plan)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -169,5 +170,19 @@ func TestRepsAreThoseAskedForInEveryShape(t *testing.T) {
 				t.Errorf("%s, %v: %d", w.Name, s, s.Reps)
 			}
 		}
+	}
+}
+
+func TestTheFolderForResultsIsMadeBeforeTheRun(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "new", "folder")
+	c, err := parse([]string{"-w", "w1", "-redis", "no such server", "-out", out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.run(io.Discard); err == nil {
+		t.Error("a run without a server")
+	}
+	if _, err := os.Stat(out); err != nil {
+		t.Error(err)
 	}
 }
