@@ -23,16 +23,20 @@ func (h *hold) ask() error {
 	q := h.line.q
 	ctx, cancel := h.limited()
 	defer cancel()
+	var last error
+	if answer := q.answerFor(h); answer != nil {
+		last = answer
+	}
 	if q.held != nil && (q.request.Owner == "" || h.same(q.request)) { // taken over from a call that left
 		h.waiting(q.held)
 		if err := h.pause(q.held); err != nil {
 			return h.leave(err)
 		}
 	}
-	var last error
 	for {
-		h.fill(q)
-		before, sent := q.asleep, look()
+		sent := look()
+		h.fill(q, sent.at)
+		before := q.asleep
 		q.asleep = sent.slept
 		h.attempts = max(h.attempts, h.attempts+1) // stops counting at the end of its range
 		lease, err := h.guard().store.Acquire(ctx, q.request)
@@ -53,12 +57,12 @@ func (h *hold) ask() error {
 				return h.start(lease, asleep, at)
 			}
 		}
-		err = h.verdictOf(err, sent.at)
+		err = h.verdictOf(ctx, err, sent.at)
 		if err == nil {
 			continue
 		}
 		if h.final(ctx, err) {
-			return h.leave(h.explain(err, last))
+			return h.leave(h.explain(ctx, err, last))
 		}
 		last = err
 		if err := h.pause(err); err != nil {
@@ -68,7 +72,7 @@ func (h *hold) ask() error {
 }
 
 // fill makes sure that the line's request is one h can use.
-func (h *hold) fill(q *question) {
+func (h *hold) fill(q *question, at instant) {
 	if q.request.Owner != "" && h.same(q.request) {
 		return
 	}
@@ -78,7 +82,7 @@ func (h *hold) fill(q *question) {
 	if q.known { // another TTL: this owner is of no use
 		g.abandonLocked(h.ctx, q.request)
 	}
-	*q = question{request: h.request(newOwner())}
+	q.restart(h.request(newOwner()), at)
 }
 
 // same tells whether r asks for what h wants. Label and trace may differ: they
@@ -119,12 +123,12 @@ func (h *hold) retire(r Request) {
 
 // verdictOf keeps what an answer says about the line's owner. It returns nil if
 // the owner was refused as such, so that a fresh one can ask at once.
-func (h *hold) verdictOf(err error, sent instant) error {
+func (h *hold) verdictOf(ctx context.Context, err error, sent instant) error {
 	l, g := h.line, h.guard()
 	q := l.q
 	if errors.Is(err, ErrLost) {
 		g.mu.Lock()
-		*q = question{}
+		q.restart(Request{}, sent)
 		g.mu.Unlock()
 		return nil
 	}
@@ -141,7 +145,7 @@ func (h *hold) verdictOf(err error, sent instant) error {
 		}
 		g.mu.Lock()
 		q.known = q.known || held.Wake != nil
-		q.held = held
+		q.held, q.past = held, nil
 		if !q.known {
 			q.request = Request{} // it left nothing at the store, so the next one has its own owner
 		}
@@ -156,7 +160,10 @@ func (h *hold) verdictOf(err error, sent instant) error {
 		h.wait().downSince = sent
 	}
 	g.mu.Lock()
-	q.known, q.held = q.request.Owner != "", nil
+	q.known = q.request.Owner != ""
+	if q.cutOff(sent); !cutOff(ctx, err) {
+		q.past = nil
+	}
 	if errors.Is(err, ErrUnavailable) {
 		l.dismissLocked(err)
 	}
@@ -194,20 +201,29 @@ func (h *hold) hasLimit() bool {
 // explain is what the caller is told when the wait ends with err, after the
 // verdict last. A question that the end of the wait cut off says nothing; then
 // the verdict before it counts, and without one the service did not answer.
-func (h *hold) explain(err, last error) error {
-	cutOff := errors.Is(err, errOver) || errors.Is(err, context.DeadlineExceeded) || (h.ctx.Err() != nil && errors.Is(err, context.Cause(h.ctx)))
+func (h *hold) explain(ctx context.Context, err, last error) error {
+	over := cutOff(ctx, err)
 	switch {
-	case cutOff && last != nil:
+	case over && last != nil:
 		err = last
-	case cutOff && errors.Is(h.ctx.Err(), context.Canceled):
+	case over && errors.Is(h.ctx.Err(), context.Canceled):
 		return h.ended(nil)
-	case cutOff:
+	case over:
 		err = fmt.Errorf("%w: no answer about %q within %v", ErrUnavailable, h.name, now().sub(h.began).Round(time.Millisecond))
 	}
 	if h.ctx.Err() != nil {
 		return h.ended(h.told(err))
 	}
 	return h.told(err)
+}
+
+// cutOff tells whether err only says that the wait, which ctx ends, is over. A
+// dial that timed out by itself is a DeadlineExceeded too.
+func cutOff(ctx context.Context, err error) bool {
+	if ctx.Err() == nil && errors.Is(err, ErrUnavailable) {
+		return false
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx))
 }
 
 // told completes a HeldError for the caller.

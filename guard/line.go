@@ -36,6 +36,32 @@ type question struct {
 	known   bool          // the store may know the owner: it queues, or an answer is missing
 	asleep  time.Duration // how long the machine had slept before the last request
 	held    *HeldError    // the last answer, if the wait for the name goes on
+
+	past      *HeldError // the last answer, if the questions since were cut off by the end of an asker's wait
+	pastUntil instant    // when the first of those was sent
+}
+
+// cutOff notes that the question sent at this time has no answer and will get
+// none.
+func (q *question) cutOff(sent instant) {
+	if q.held != nil {
+		q.past, q.pastUntil, q.held = q.held, sent, nil
+	}
+}
+
+// restart makes q the question of another owner.
+func (q *question) restart(r Request, at instant) {
+	q.cutOff(at)
+	*q = question{request: r, past: q.past, pastUntil: q.pastUntil}
+}
+
+// answerFor is the last answer that h may be told: one that stood at some time
+// since h began. nil if there is none.
+func (q *question) answerFor(h *hold) *HeldError {
+	if q.held == nil && h.began <= q.pastUntil {
+		return q.past
+	}
+	return q.held
 }
 
 var (
@@ -280,11 +306,15 @@ func (h *hold) standing() error {
 	if l == nil {
 		return h.waits.verdict
 	}
-	if l.asks && l.held() == nil {
+	var held *HeldError
+	if l.q != nil {
+		held = l.q.answerFor(h)
+	}
+	if l.asks && held == nil {
 		return nil
 	}
 	he := l.heldHere()
-	if held := l.held(); held != nil {
+	if held != nil {
 		*he = *held
 	}
 	he.Wake, he.Waited, he.Attempts = nil, now().sub(h.began), int(h.attempts)
