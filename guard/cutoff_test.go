@@ -33,11 +33,10 @@ func TestAnswerBeforeACutOffQuestionCountsForTheWholeLine(t *testing.T) {
 		g := newGuard(t, store)
 		rival(t, store.Locker, "a", 500*time.Millisecond)
 		var calls sync.WaitGroup
+		start := time.Now()
 		for i := range 5 { // the third and fourth end while the second asks, the fifth asks after it
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Duration(max(i, 3))*time.Millisecond)
-			if i < 2 {
-				ctx, cancel = context.WithTimeout(t.Context(), time.Second+time.Duration(i)*time.Millisecond)
-			}
+			ends := []time.Duration{1000, 1003, 1001, 1002, 1004}[i] * time.Millisecond
+			ctx, cancel := context.WithDeadline(t.Context(), start.Add(ends))
 			calls.Go(func() {
 				defer cancel()
 				err := guard.Do(ctx, g.Name("a"), nothing)
@@ -46,6 +45,28 @@ func TestAnswerBeforeACutOffQuestionCountsForTheWholeLine(t *testing.T) {
 				assert.NotErrorIs(t, err, guard.ErrUnavailable, i)
 			})
 			time.Sleep(time.Millisecond)
+		}
+		calls.Wait()
+		require.NoError(t, g.Close(t.Context()))
+	})
+}
+
+func TestAnswerBeforeACancelledQuestionCountsForTheWholeLine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := silentAfter(1)
+		g := newGuard(t, store)
+		rival(t, store.Locker, "a", 500*time.Millisecond)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errWork) })
+		var calls sync.WaitGroup
+		for i := range 10 {
+			calls.Go(func() {
+				err := guard.Do(ctx, g.Name("a"), nothing)
+				assert.ErrorIs(t, err, guard.ErrHeld, i)
+				assert.ErrorIs(t, err, context.Canceled, i)
+				assert.ErrorIs(t, err, errWork, i)
+				assert.NotErrorIs(t, err, guard.ErrUnavailable, i)
+			})
 		}
 		calls.Wait()
 		require.NoError(t, g.Close(t.Context()))
