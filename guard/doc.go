@@ -14,10 +14,10 @@
 // # What we promise, per deployment
 //
 // There are two promises. Exclusion: two never hold a name at the same time. It
-// depends on time, since a lease ends by a clock. Order: who got the name later has
+// depends on time, since a lease ends by a clock. Order: what is granted later has
 // the higher token. It depends on nothing but the data, so a storage that refuses
-// the lower of two tokens stays correct when a paused process wakes up late. Use
-// both.
+// the lower of two tokens stays correct when a paused process wakes up late, or
+// passes on a lease that it does not know to be over. Use both.
 //
 //   - one server that keeps its data: exclusion while clocks run at about the same
 //     rate; order always.

@@ -52,6 +52,7 @@ type worker struct {
 	job     Job
 	locks   *guard.Guard
 	storage register
+	asked   asked
 
 	mu   sync.Mutex  // one line at a time
 	held *guard.Held // by order
@@ -63,11 +64,11 @@ func (j Job) run() error {
 	if err != nil {
 		return err
 	}
-	locks, err := guard.New(store, guard.TTL(j.TTL), guard.ReleaseWithin(j.TTL))
+	w := &worker{job: j, storage: register{redis.NewClient(&redis.Options{Addr: j.Storage}), j.Unfenced}}
+	w.locks, err = guard.New(guard.Stack(store, w.asked.layer), guard.TTL(j.TTL), guard.ReleaseWithin(j.TTL))
 	if err != nil {
 		return err
 	}
-	w := &worker{job: j, locks: locks, storage: register{redis.NewClient(&redis.Options{Addr: j.Storage}), j.Unfenced}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var busy sync.WaitGroup
@@ -100,7 +101,7 @@ func (j Job) run() error {
 	busy.Wait()
 	end, stop := context.WithTimeout(context.Background(), farewell)
 	defer stop()
-	_ = locks.Close(end) // leases end by themselves
+	_ = w.locks.Close(end) // leases end by themselves
 	return nil
 }
 

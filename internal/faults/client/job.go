@@ -73,6 +73,7 @@ type Event struct {
 	Worker int       `json:"w,omitempty"`
 	Token  int64     `json:"t,omitempty"`
 	Called int64     `json:"c,omitempty"` // before the call
+	Asked  int64     `json:"a,omitempty"` // before what was granted was first asked for: earlier, if an earlier call did
 	Done   int64     `json:"d,omitempty"` // after it
 	Until  int64     `json:"u,omitempty"` // end of the lease as known then
 	Value  int64     `json:"v,omitempty"`

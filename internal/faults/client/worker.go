@@ -59,7 +59,7 @@ func (w *worker) acquire(i int, name string, kind EventKind, wait time.Duration)
 		w.tell(e)
 		return nil
 	}
-	e.Token, e.Until = int64(held.Token()), until(held)
+	e.Token, e.Until, e.Asked = int64(held.Token()), until(held), min(e.Called, w.asked.when(held))
 	w.tell(e)
 	return held
 }

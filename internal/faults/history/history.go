@@ -20,6 +20,7 @@ type Hold struct {
 	Client           int
 	Token            int64
 	Called, Returned int64 // before Acquire was called, and after it returned
+	Asked            int64 // before what was granted was first asked for, maybe by an earlier call
 	Until            int64 // the last known end of the lease
 	Release          int64 // before it was released, or the last time it surely was not; Never if it never was
 	Released         int64 // when the release was confirmed
@@ -81,7 +82,7 @@ func (h *History) Add(number int, events []client.Event, killed int64) {
 		switch e.Kind {
 		case client.Granted, client.Counting:
 			over(s)
-			holds[s] = &Hold{Name: e.Name, Client: number, Token: e.Token, Called: e.Called, Returned: e.Done,
+			holds[s] = &Hold{Name: e.Name, Client: number, Token: e.Token, Called: e.Called, Returned: e.Done, Asked: e.Asked,
 				Until: e.Until, Release: Never, Released: Never}
 			used[s] = e.Done
 			if e.Kind == client.Counting {
@@ -163,17 +164,28 @@ func (h *History) Exclusion() (wrong []string) {
 	return wrong
 }
 
-// Order returns holds that began after another one of their name was granted and
-// yet have no higher token, and tokens that were granted twice.
-func (h *History) Order() (wrong []string) {
-	for name, started := range h.holds(func(h Hold) int64 { return h.Called }) {
+// begins is when what became a hold can have begun. Where leases may end early, a
+// call may be passed one that is over, with a token from before the call.
+func begins(excludes bool) func(Hold) int64 {
+	if excludes {
+		return func(h Hold) int64 { return h.Called }
+	}
+	return func(h Hold) int64 { return min(h.Called, h.Asked) }
+}
+
+// Order returns holds that were asked for after another one of their name was
+// granted and yet have no higher token, and tokens that were granted twice. If two
+// never hold at a time that counts from each call, else from what was granted.
+func (h *History) Order(excludes bool) (wrong []string) {
+	begin := begins(excludes)
+	for name, started := range h.holds(begin) {
 		granted := slices.Clone(started)
 		slices.SortFunc(granted, func(a, b Hold) int { return cmp.Compare(a.Returned, b.Returned) })
 		seen := map[int64]bool{}
 		var highest Hold // of those granted before the next one was asked for
 		done := 0
 		for _, one := range started {
-			for ; granted[done].Returned < one.Called; done++ {
+			for ; granted[done].Returned < begin(one); done++ {
 				if granted[done].Token > highest.Token {
 					highest = granted[done]
 				}

@@ -15,7 +15,7 @@ import (
 
 // hold is one of name "a" that was asked for one tick before it was granted.
 func hold(token, from, until, release int64) history.Hold {
-	return history.Hold{Name: "a", Token: token, Called: from - 1, Returned: from, Until: until, Release: release}
+	return history.Hold{Name: "a", Token: token, Called: from - 1, Asked: from - 1, Returned: from, Until: until, Release: release}
 }
 
 func of(holds ...history.Hold) *history.History { return &history.History{Holds: holds} }
@@ -59,7 +59,7 @@ func TestHoldsOfOneNameMustNotOverlap(t *testing.T) {
 
 func TestTokensRiseFromGrantToGrant(t *testing.T) {
 	overlapping := hold(1, 30, 100, 40)
-	overlapping.Called = 5
+	overlapping.Called, overlapping.Asked = 5, 5
 	for _, tc := range []struct {
 		name  string
 		holds []history.Hold
@@ -71,7 +71,8 @@ func TestTokensRiseFromGrantToGrant(t *testing.T) {
 		{"the highest counts, not the last", []history.Hold{hold(5, 10, 100, 11), hold(6, 20, 100, 21), hold(4, 30, 100, 31), hold(5, 40, 100, 41)}, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			assert.Len(t, of(tc.holds...).Order(), tc.wrong)
+			assert.Len(t, of(tc.holds...).Order(true), tc.wrong)
+			assert.Len(t, of(tc.holds...).Order(false), tc.wrong)
 			want := porcupine.Ok
 			if tc.wrong > 0 {
 				want = porcupine.Illegal
@@ -80,9 +81,24 @@ func TestTokensRiseFromGrantToGrant(t *testing.T) {
 		})
 	}
 	twice := of(hold(1, 10, 100, 20), hold(1, 12, 100, 20))
-	twice.Holds[1].Called = 5
-	assert.Len(t, twice.Order(), 1)
+	twice.Holds[1].Called, twice.Holds[1].Asked = 5, 5
+	assert.Len(t, twice.Order(true), 1)
 	assert.Equal(t, []porcupine.CheckResult{porcupine.Illegal}, results(twice.Locks(false)))
+}
+
+// A lease that ended early at the server may still be passed on.
+func TestWithoutExclusionTokensRiseFromWhatWasAskedFor(t *testing.T) {
+	passed := hold(1, 30, 100, 40)
+	passed.Asked = 5
+	h := of(hold(2, 10, 100, 20), passed)
+	assert.Empty(t, h.Order(false))
+	assert.Equal(t, []porcupine.CheckResult{porcupine.Ok}, results(h.Locks(false)))
+	assert.Len(t, h.Order(true), 1)
+	assert.Equal(t, []porcupine.CheckResult{porcupine.Illegal}, results(h.Locks(true)))
+
+	h.Holds[1].Asked = 11
+	assert.Len(t, h.Order(false), 1)
+	assert.Equal(t, []porcupine.CheckResult{porcupine.Illegal}, results(h.Locks(false)))
 }
 
 func access(token, called int64, write bool, value, expects int64) history.Access {

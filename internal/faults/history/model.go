@@ -101,13 +101,14 @@ func (h *History) Locks(excludes bool) (verdicts []Verdict) {
 	if !excludes {
 		what = "tokens"
 	}
+	begin := begins(excludes)
 	for name, list := range h.holds(func(h Hold) int64 { return h.Returned }) {
 		var ops []porcupine.Operation
 		for _, one := range list {
 			if one.Returned >= one.End() && excludes {
 				continue // it never held: it was frozen on its way back
 			}
-			ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: lockInput{token: one.Token}, Call: one.Called, Return: one.Returned})
+			ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: lockInput{token: one.Token}, Call: begin(one), Return: one.Returned})
 			if excludes {
 				ops = append(ops, porcupine.Operation{
 					ClientId: len(ops), Input: lockInput{one.Token, true}, Call: one.End(), Return: math.MaxInt64,

@@ -112,7 +112,7 @@ func (r *Run) judge(w *world.World, f *fleet, o Options) {
 	h := f.history()
 	r.Ops, r.Stale = len(h.Holds), h.Stale()
 	r.wrong(Exclusion, h.Exclusion()...)
-	r.wrong(Order, h.Order()...)
+	r.wrong(Order, h.Order(r.Setting.Excludes)...)
 	final, err := registers(w)
 	if err != nil {
 		r.wrong(Harness, err.Error())

@@ -85,7 +85,7 @@ func (s Scene) Play(t testing.TB, seed uint64, o Options) *Run {
 	h := st.history()
 	run.Ops = len(h.Holds)
 	run.wrong(Exclusion, h.Exclusion()...)
-	run.wrong(Order, h.Order()...)
+	run.wrong(Order, h.Order(true)...)
 	run.models(Lock, h.Locks(true), o)
 	run.Short = st.short
 	return run
