@@ -35,8 +35,8 @@ func TestAnswerBeforeACutOffQuestionCountsForTheWholeLine(t *testing.T) {
 		var calls sync.WaitGroup
 		start := time.Now()
 		for i := range 5 { // the third and fourth end while the second asks, the fifth asks after it
-			ends := []time.Duration{1000, 1003, 1001, 1002, 1004}[i] * time.Millisecond
-			ctx, cancel := context.WithDeadline(t.Context(), start.Add(ends))
+			ends := start.Add(time.Second + time.Duration([]int{0, 3, 1, 2, 4}[i])*time.Millisecond)
+			ctx, cancel := context.WithDeadline(t.Context(), ends)
 			calls.Go(func() {
 				defer cancel()
 				err := guard.Do(ctx, g.Name("a"), nothing)
