@@ -71,6 +71,7 @@ type Lease struct {
 	Nodes    int         // servers that a quorum is made of, at most 255; 0 elsewhere
 	Shared   bool        // others may hold the name too: the next one may ask at once
 	Waiters  bool        // others wait at the store
+	Next     bool        // for Release: this process is asking for the name again, and both may share a round trip
 }
 
 // TokensPerGrant is how many consecutive fencing tokens belong to one grant.

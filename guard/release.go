@@ -39,9 +39,14 @@ func (h *hold) finish(fnErr error) error {
 		return h.verdict(fnErr, nil, false, nil)
 	}
 	h.state = releasing
+	next := h.waiters && h.line != nil && h.line.first != nil
+	if next { // it can only be queued behind those at the store, and need not wait for the answer
+		g.askNextLocked(h.ctx, h.line)
+		h.line = nil
+	}
 	g.mu.Unlock()
 
-	err := h.release(at.at)
+	err := h.release(at.at, next)
 
 	g.mu.Lock()
 	h.state = over
@@ -80,14 +85,17 @@ func (h *hold) lostAtRelease(err error) *LostError {
 }
 
 // release ends the lease at the store, within the policy's limit. A request
-// that gets no answer is followed by another after a quarter of the limit.
-func (h *hold) release(at instant) error {
+// that gets no answer is followed by another after a quarter of the limit. next
+// tells whether the next call of the line asks at the same time.
+func (h *hold) release(at instant, next bool) error {
 	within := h.class.policy.releaseWithin
 	by := at.add(within)
 	unsure := false
 	for wait := 5 * time.Millisecond; ; wait *= 2 {
 		ctx := &deadline{limit{Context: h.ctx, until: min(by, at.add(max(within/4, time.Millisecond)))}}
-		err := h.guard().store.Release(ctx, h.lease())
+		lease := h.lease()
+		lease.Next = next
+		err := h.guard().store.Release(ctx, lease)
 		ctx.stop()
 		if unsure && errors.Is(err, ErrLost) {
 			return nil // an earlier copy of this request did it

@@ -31,7 +31,8 @@ const (
 
 // lane carries requests to one node. While fewer than width batches are on their
 // way a request goes at once, alone; otherwise it joins those that go with the
-// next batch, which need not wait once it is full. So a lone caller waits for
+// next batch, which need not wait once it is full. A patient request calls a
+// worker, and those that come before it go with it. So a lone caller waits for
 // nobody, and many callers share round trips, without a timer.
 //
 // go-redis does not give up a read when a context is cancelled. So a caller whose
@@ -93,13 +94,13 @@ func (l *lane) do(ctx context.Context, q *request, now time.Time) (sent, stuck b
 	}
 	l.mu.Lock()
 	switch {
+	case l.called:
+		l.queue = append(l.queue, q)
 	case q.patient && l.flying < width:
 		l.queue = append(l.queue, q)
-		if !l.called {
-			l.called = true
-			l.flying++
-			l.handLocked(load{ctx: context.WithoutCancel(ctx)})
-		}
+		l.called = true
+		l.flying++
+		l.handLocked(load{ctx: context.WithoutCancel(ctx)})
 	case l.flying < width && len(l.queue) == 0 && l.quickLocked(now):
 		l.flying++
 		l.lastGo = now

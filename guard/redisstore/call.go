@@ -166,6 +166,7 @@ func (e *engine) renewRequest(l guard.Lease) *request {
 
 func (e *engine) leaveRequest(l guard.Lease, late bool) *request {
 	q := e.get(leaveScript)
+	q.patient = l.Next
 	e.putKeys(q, l.Name, l.Owner)
 	q.put(l.Owner)
 	q.putInt(tombLife.Milliseconds())

@@ -3,7 +3,8 @@
 // the claim window and publishes the grant.
 //
 // Each process is one line: it asks, stands in the queue, asks again, may give
-// up, works, renews, releases. Times are kept relative to now, so time is
+// up, works, renews, releases. One that asks for its next call before its release
+// is answered has two owners on their way, which is two processes here. Times are kept relative to now, so time is
 // unbounded; a case is bounded by the number of grants and of requests that are
 // given up.
 //
