@@ -22,7 +22,8 @@ const (
 func (h *hold) ask() error {
 	q := h.line.q
 	ctx, cancel := h.limited()
-	defer cancel()
+	defer func() { cancel() }()
+	ends := false // with the Guard, too: what that takes is made for calls that have to wait
 	var last error
 	if answer := q.answerFor(h); answer != nil {
 		last = answer
@@ -34,6 +35,10 @@ func (h *hold) ask() error {
 		}
 	}
 	for {
+		if last != nil && !ends {
+			ctx, cancel = h.guard().untilClosed(ctx, cancel)
+			ends = true
+		}
 		sent := look()
 		h.fill(q, sent.at)
 		before := q.asleep
@@ -204,6 +209,8 @@ func (h *hold) hasLimit() bool {
 func (h *hold) explain(ctx context.Context, err, last error) error {
 	over := cutOff(ctx, err)
 	switch {
+	case over && errors.Is(context.Cause(ctx), ErrClosed):
+		return &endedError{h.name, []error{ErrClosed}}
 	case over && last != nil:
 		err = last
 	case over && errors.Is(h.ctx.Err(), context.Canceled):

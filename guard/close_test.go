@@ -119,3 +119,33 @@ func TestExtendReportsALoss(t *testing.T) {
 		require.NoError(t, g.Close(t.Context()))
 	})
 }
+
+// A question that a silent service does not answer does not keep a waiter from
+// leaving, nor those behind it.
+func TestCloseEndsWaitersWhoseQuestionIsOnItsWay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := silentAfter(1)
+		g := newGuard(t, store)
+		rival(t, store.Locker, "a", 500*time.Millisecond)
+		waiters := make(chan error)
+		for range 3 {
+			go func() { waiters <- guard.Do(t.Context(), g.Name("a"), nothing) }()
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, int32(2), store.acquires.Load(), "the second question is on its way")
+		store.mode.Store(frozen)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() { _ = g.Close(ctx) }()
+		start := time.Now()
+		for range 3 {
+			err := <-waiters
+			require.ErrorIs(t, err, guard.ErrClosed)
+			require.NotErrorIs(t, err, guard.ErrHeld)
+		}
+		assert.Zero(t, time.Since(start))
+		store.mode.Store(passes)
+		require.NoError(t, g.Close(t.Context()))
+	})
+}

@@ -27,9 +27,11 @@ type Guard struct {
 	lines  map[string]*line
 	agenda agenda
 	due    renewals
-	busy   int           // calls that hold or wait, and work in the background
-	closed chan struct{} // closed by Close
-	idle   chan struct{} // closed when busy falls to 0 after Close; nil before
+	busy   int             // calls that hold or wait, and work in the background
+	life   context.Context // ends by Close
+	end    context.CancelFunc
+	closed <-chan struct{} // of life
+	idle   chan struct{}   // closed when busy falls to 0 after Close; nil before
 }
 
 // New returns a Guard on store. Policies among opts are the defaults of its
@@ -39,7 +41,9 @@ func New(store Locker, opts ...Option) (*Guard, error) {
 	if store == nil {
 		return nil, invalid("New: the store is nil")
 	}
-	g := &Guard{store: store, lines: map[string]*line{}, closed: make(chan struct{})}
+	g := &Guard{store: store, lines: map[string]*line{}}
+	g.life, g.end = context.WithCancel(context.Background())
+	g.closed = g.life.Done()
 	g.identity = g
 	if reflect.ValueOf(store).Comparable() {
 		g.identity = store
@@ -135,7 +139,7 @@ func (g *Guard) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.idle == nil {
 		g.idle = make(chan struct{})
-		close(g.closed)
+		g.end()
 		if g.busy == 0 {
 			close(g.idle)
 		}
@@ -152,6 +156,18 @@ func (g *Guard) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return g.leftovers(ctx)
+	}
+}
+
+// untilClosed is ctx, ended also when the Guard is closed; what it returns ends
+// both.
+func (g *Guard) untilClosed(ctx context.Context, end context.CancelFunc) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(g.life, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		end()
 	}
 }
 
