@@ -166,7 +166,7 @@ func (h *hold) verdictOf(ctx context.Context, err error, sent instant) error {
 	}
 	g.mu.Lock()
 	q.known = q.request.Owner != ""
-	if q.cutOff(sent); !cutOff(ctx, err) {
+	if q.unanswered(sent); !cutOff(ctx, err) {
 		q.past = nil
 	}
 	if errors.Is(err, ErrUnavailable) {

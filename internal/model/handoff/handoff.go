@@ -4,9 +4,9 @@
 //
 // Each process is one line: it asks, stands in the queue, asks again, may give
 // up, works, renews, releases. One that asks for its next call before its release
-// is answered has two owners on their way, which is two processes here. Times are kept relative to now, so time is
-// unbounded; a case is bounded by the number of grants and of requests that are
-// given up.
+// is answered has two owners on their way, which is two processes here. Times are
+// kept relative to now, so time is unbounded; a case is bounded by the number of
+// grants and of requests that are given up.
 //
 // A request is executed at any later time or never. Its sender may give up on it
 // at any time and send again; the first copy stays in the network for ever. An
