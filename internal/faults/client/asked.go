@@ -24,16 +24,26 @@ type asking struct {
 }
 
 func (l *asking) Acquire(ctx context.Context, r guard.Request) (guard.Lease, error) {
-	a := l.asked
+	at := l.asked.first(r.Owner, Now())
+	lease, err := l.Locker.Acquire(ctx, r)
+	if err == nil {
+		l.asked.first(lease.Owner, at) // a quorum has one for each proposal
+	}
+	return lease, err
+}
+
+// first tells when owner was first asked for, which is now if it never was.
+func (a *asked) first(owner string, now int64) int64 {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.at == nil {
 		a.at = map[string]int64{}
 	}
-	if _, known := a.at[r.Owner]; !known {
-		a.at[r.Owner] = Now()
+	if at, known := a.at[owner]; known {
+		return at
 	}
-	a.mu.Unlock()
-	return l.Locker.Acquire(ctx, r)
+	a.at[owner] = now
+	return now
 }
 
 // when tells when the grant of held was first asked for.
@@ -44,5 +54,9 @@ func (a *asked) when(held *guard.Held) int64 {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.at[grant.Owner]
+	at, known := a.at[grant.Owner]
+	if !known {
+		panic("a grant to an owner that was not asked for")
+	}
+	return at
 }

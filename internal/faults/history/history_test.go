@@ -101,6 +101,28 @@ func TestWithoutExclusionTokensRiseFromWhatWasAskedFor(t *testing.T) {
 	assert.Equal(t, []porcupine.CheckResult{porcupine.Illegal}, results(h.Locks(false)))
 }
 
+// Calls that wait at the same time may be granted in any order, and a search that
+// tried them all would not end.
+func TestManyWhoWaitAtATimeAreJudgedAtOnce(t *testing.T) {
+	const waiters, rounds = 64, 20
+	for _, excludes := range []bool{true, false} {
+		h := &history.History{}
+		for round := range int64(rounds) {
+			start := 1000 * round
+			for n := range int64(waiters) {
+				one := hold(start+n+1, start+100+10*n, start+1000, start+105+10*n)
+				one.Called, one.Asked = start+waiters-n, start+waiters-n // the last to call is the first to be granted
+				h.Holds = append(h.Holds, one)
+			}
+		}
+		assert.Equal(t, []porcupine.CheckResult{porcupine.Ok}, results(h.Locks(excludes)))
+
+		end := len(h.Holds) - 1
+		h.Holds[end].Token, h.Holds[0].Token = h.Holds[0].Token, h.Holds[end].Token
+		assert.Equal(t, []porcupine.CheckResult{porcupine.Illegal}, results(h.Locks(excludes)))
+	}
+}
+
 func access(token, called int64, write bool, value, expects int64) history.Access {
 	return history.Access{Name: "a", Token: token, Called: called, Done: called + 1, Write: write, Value: value, Expects: expects}
 }

@@ -12,10 +12,12 @@ import (
 // failed.
 const checkLimit = time.Minute
 
-// lockInput is a grant, or its end.
+// lockInput is a grant, or its end. The grant of the next lower token is the only
+// one that can be the last before: with that said, a search has nothing to choose
+// among calls that wait at the same time, which took minutes for a dozen of them.
 type lockInput struct {
-	token int64
-	end   bool
+	token, lower int64
+	end          bool
 }
 
 // lockState is the token of the holder, 0 if there is none, and the highest one.
@@ -32,9 +34,9 @@ func lockModel(excludes bool) porcupine.Model {
 			case in.end:
 				return s.holder == in.token, lockState{0, s.highest}
 			case excludes:
-				return s.holder == 0 && in.token > s.highest, lockState{in.token, in.token}
+				return s.holder == 0 && in.lower == s.highest, lockState{in.token, in.token}
 			}
-			return in.token > s.highest, lockState{0, in.token}
+			return in.lower == s.highest, lockState{0, in.token}
 		},
 		DescribeOperation: func(input, _ any) string {
 			in := input.(lockInput)
@@ -102,16 +104,22 @@ func (h *History) Locks(excludes bool) (verdicts []Verdict) {
 		what = "tokens"
 	}
 	begin := begins(excludes)
-	for name, list := range h.holds(func(h Hold) int64 { return h.Returned }) {
+	for name, list := range h.holds(func(h Hold) int64 { return h.Token }) {
 		var ops []porcupine.Operation
+		var last, lower int64
 		for _, one := range list {
 			if one.Returned >= one.End() && excludes {
 				continue // it never held: it was frozen on its way back
 			}
-			ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: lockInput{token: one.Token}, Call: begin(one), Return: one.Returned})
+			if one.Token != last {
+				last, lower = one.Token, last
+			}
+			ops = append(ops, porcupine.Operation{
+				ClientId: len(ops), Input: lockInput{token: one.Token, lower: lower}, Call: begin(one), Return: one.Returned,
+			})
 			if excludes {
 				ops = append(ops, porcupine.Operation{
-					ClientId: len(ops), Input: lockInput{one.Token, true}, Call: one.End(), Return: math.MaxInt64,
+					ClientId: len(ops), Input: lockInput{token: one.Token, end: true}, Call: one.End(), Return: math.MaxInt64,
 				})
 			}
 		}
