@@ -19,8 +19,6 @@ const (
 	silentAfter = 50 * time.Millisecond // a node that owes many answers for this long, and four times what it took before, gets no more requests
 	silentFirst = time.Second           // the same for one that has never answered
 	silentOwes  = 16                    // many
-	cleanFor    = 5 * time.Minute       // how long a node is asked to give up what it may still grant
-	cleanMost   = 10_000                // leases in its list
 )
 
 // node is one Locker of a quorum. A node that is frozen gets few requests, so
@@ -47,11 +45,6 @@ type node struct {
 type flight struct {
 	n    int
 	done chan struct{}
-}
-
-type dirty struct {
-	lease Lease
-	until time.Time
 }
 
 func (n *node) acquire(ctx context.Context, r Request) (l Lease, err error) {
@@ -232,112 +225,3 @@ func (n *node) end(acquirer string, sent time.Time, err *error) {
 }
 
 func (n *node) answeredLocked() { n.answered, n.silent, n.slow = time.Now(), false, false }
-
-// clean releases l at the node in the background until it is confirmed: a grant
-// on its way to a node that hangs must not outlive the node's sleep.
-func (n *node) clean(l Lease) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if _, ok := n.unasked[l.Owner]; ok {
-		delete(n.unasked, l.Owner)
-		return
-	}
-	if len(n.dirty) >= cleanMost {
-		n.dirty = n.dirty[1:] // it ends by itself
-	}
-	n.dirty = append(n.dirty, dirty{l, time.Now().Add(cleanFor)})
-	if !n.cleaning {
-		n.cleaning = true
-		go n.sweep()
-	}
-}
-
-// abandoned is l for a release that is to refuse also what still comes. A minimum
-// hold needs the token.
-func abandoned(l Lease) Lease {
-	if l.MinHold == 0 {
-		l.Token = 0
-	}
-	return l
-}
-
-func (n *node) sweep() {
-	pause := 10 * time.Millisecond
-	for {
-		n.mu.Lock()
-		if len(n.dirty) == 0 {
-			n.cleaning, n.dirty = false, nil
-			n.mu.Unlock()
-			return
-		}
-		next := n.dirty[0]
-		n.mu.Unlock()
-
-		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errNodeLimit)
-		err := n.Locker.Release(ctx, abandoned(next.lease))
-		cancel()
-		if err == nil || isLost(err) || permanent(err) || time.Now().After(next.until) {
-			pause = 10 * time.Millisecond
-			n.mu.Lock()
-			n.answeredLocked()
-			if len(n.dirty) > 0 && n.dirty[0] == next {
-				n.dirty = n.dirty[1:]
-			}
-			n.mu.Unlock()
-			continue
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, time.Second)
-	}
-}
-
-// ballot is a question on its way to several nodes.
-type ballot struct {
-	replies chan reply
-	asked   int
-	cancel  context.CancelFunc
-}
-
-func (q *quorum) ask(ctx context.Context, ttl time.Duration, f func(context.Context, *node) reply) *ballot {
-	all := make([]reply, len(q.nodes))
-	for i, n := range q.nodes {
-		all[i].node = n
-	}
-	return q.askSome(ctx, ttl, all, func(ctx context.Context, n *node, _ Lease) reply { return f(ctx, n) })
-}
-
-// askSome asks nodes at once. The questions go on after a majority has answered,
-// so that a slow node gets the lease too, each until the node limit.
-func (q *quorum) askSome(ctx context.Context, ttl time.Duration, nodes []reply, f func(context.Context, *node, Lease) reply) *ballot {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), q.limitFor(ttl), errNodeLimit)
-	b := &ballot{make(chan reply, len(nodes)), len(nodes), cancel}
-	var left atomic.Int32
-	left.Store(int32(len(nodes)))
-	for _, a := range nodes {
-		go func() {
-			answer := f(ctx, a.node, a.lease)
-			answer.node = a.node
-			b.replies <- answer
-			if left.Add(-1) == 0 {
-				cancel()
-			}
-		}()
-	}
-	return b
-}
-
-// collect hands the replies to take until it is satisfied or all are there. It
-// returns ctx's cause if that ends first.
-func (b *ballot) collect(ctx context.Context, take func(reply) bool) error {
-	for range b.asked {
-		select {
-		case a := <-b.replies:
-			if take(a) {
-				return nil
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
