@@ -132,10 +132,11 @@ func (c *Class) Label() string { return c.label }
 // Close refuses new work with [ErrClosed], ends the wait of all who wait with
 // it, lets held work end, and waits for that and for releases in the
 // background. A call whose first question the store has not answered yet ends
-// with the answer, or when the store gives up. It returns nil once nothing is left. When ctx ends earlier it
-// returns an error that matches ctx's cause and has a line for each name still
-// held; those leases are renewed until their work ends. Close may be called
-// again.
+// with the answer, or when the store gives up.
+//
+// It returns nil once nothing is left. When ctx ends earlier it returns an error
+// that matches ctx's cause and has a line for each name still held; those leases
+// are renewed until their work ends. Close may be called again.
 func (g *Guard) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.idle == nil {

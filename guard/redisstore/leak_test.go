@@ -119,17 +119,22 @@ func TestASlotMovesWhileItIsLocked(t *testing.T) {
 			})
 		}
 	}
+	used := func() { // somewhere since it was called
+		t.Helper()
+		count := func() int { mu.Lock(); defer mu.Unlock(); return len(tokens) }
+		enough := count() + 10
+		eventually(t, "the lock is used", func() bool { return count() >= enough })
+	}
 	for range 3 {
-		time.Sleep(50 * time.Millisecond)
+		used()
 		to := (at + 1) % len(addrs)
 		move(t, clients, addrs, int(slot), at, to)
 		at = to
 	}
-	time.Sleep(50 * time.Millisecond)
+	used()
 	stop()
 	work.Wait()
 	assert.Equal(t, 1, oracle.Max())
-	assert.Greater(t, len(tokens), 20)
 	for i := 1; i < len(tokens); i++ {
 		require.Greater(t, tokens[i], tokens[i-1], strconv.Itoa(i))
 	}

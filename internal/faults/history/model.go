@@ -12,9 +12,9 @@ import (
 // failed.
 const checkLimit = time.Minute
 
-// lockInput is a grant, or its end. The grant of the next lower token is the only
-// one that can be the last before: with that said, a search has nothing to choose
-// among calls that wait at the same time, which took minutes for a dozen of them.
+// lockInput is a grant, or its end. Only the grant of the next lower token can be
+// the last before it. With that said a search has nothing to choose among calls
+// that wait at the same time, whose orders are too many to try.
 type lockInput struct {
 	token, lower int64
 	end          bool
