@@ -58,6 +58,11 @@ var _ = wireRedis
 
 type Money int
 
+func charge(_ context.Context, token fence.Token) (Money, error) {
+	fmt.Println("token > 0:", token > 0)
+	return 1250, nil
+}
+
 // A class carries a policy and a label for telemetry; a value comes back with
 // its own type; the token tells the storage which of two writers is the later.
 func Example_value() {
@@ -65,9 +70,7 @@ func Example_value() {
 	orders := guard.Must(locks.Class("order", guard.TTL(10*time.Second), guard.Wait(2*time.Second)))
 
 	total, err := guard.Value(ctx, orders.Name("42"), func(ctx context.Context) (Money, error) {
-		token := fence.From(ctx) // strictly increasing per name; the storage refuses lower ones
-		fmt.Println("token > 0:", token > 0)
-		return 1250, nil
+		return charge(ctx, fence.From(ctx)) // a token only grows with each grant of a name; the storage refuses lower ones
 	})
 	fmt.Println(total, err)
 	// Output:

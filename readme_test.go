@@ -1,6 +1,8 @@
 package holdfast_test
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"regexp"
 	"strings"
@@ -26,6 +28,8 @@ func TestReadmeCodeIsExampleCode(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
+		_, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+block[1]+"\n}", 0)
+		require.NoError(t, err, "pasted as it stands: %s", block[1])
 		for line := range strings.Lines(block[1]) {
 			assert.True(t, known[strings.TrimSpace(line)], "README has code that no example has: %s", line)
 		}
